@@ -1,0 +1,2 @@
+//! Where snapshots live: the pure protocol of checkpoints (manifests, pending, decisions, paths), the format of state files, and the
+//! store over object_store.

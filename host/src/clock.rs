@@ -1,0 +1,31 @@
+//! The one reader of time and entropy. Everything else gets them from here, or is handed the values, so that a lint can ban the rest.
+#![allow(clippy::disallowed_methods, reason = "this is the module that the lint protects")]
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The monotonic clock, for durations and deadlines.
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// The wall clock, for what people read.
+pub fn wall() -> SystemTime {
+    SystemTime::now()
+}
+
+/// The wall clock in milliseconds since the Unix epoch.
+pub fn wall_ms() -> i64 {
+    let since = wall().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The wall clock as RFC 3339 text in UTC, to the millisecond.
+pub fn wall_text() -> String {
+    humantime::format_rfc3339_millis(wall()).to_string()
+}
+
+/// 64 bits that differ from process to process and from call to call. Not for secrets.
+pub fn entropy() -> u64 {
+    RandomState::new().hash_one(wall_ms())
+}

@@ -1,0 +1,147 @@
+//! The one error type of the host: what went wrong in one line, what to do about it, and which exit code says so.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The host's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of thing went wrong. Each kind has an exit code of its own, documented in the README.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An operator, source or sink failed while the job ran.
+    Job,
+    /// The job file, or a flag that changes it, is not acceptable.
+    Config,
+    /// A component is missing, broken, of another world, or does not fit the job.
+    Component,
+    /// A checkpoint is missing, broken, or does not fit the job.
+    Checkpoint,
+    /// A directory or store can't be read or written.
+    Storage,
+    /// A newer attempt of the same job has taken over.
+    Fenced,
+    /// The host broke one of its own rules: always a bug.
+    Internal,
+}
+
+impl Kind {
+    /// The process's exit code. 0 is success and 2 is clap's for wrong usage; 128 + n means ended by signal n.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Job => 1,
+            Kind::Config => 3,
+            Kind::Component => 4,
+            Kind::Checkpoint => 5,
+            Kind::Storage => 6,
+            Kind::Fenced => 7,
+            Kind::Internal => 70,
+        }
+    }
+
+    /// A stable name, as `--output json` prints it.
+    pub fn code(self) -> &'static str {
+        match self {
+            Kind::Job => "job-failed",
+            Kind::Config => "config",
+            Kind::Component => "component",
+            Kind::Checkpoint => "checkpoint",
+            Kind::Storage => "storage",
+            Kind::Fenced => "fenced",
+            Kind::Internal => "internal",
+        }
+    }
+}
+
+/// A fault at a place in a text file, such as an unknown key in a job file.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// What is wrong, in one line.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// The file.
+    pub file: PathBuf,
+    /// The whole text of the file.
+    pub text: Arc<str>,
+    /// Where in `text`, in bytes.
+    pub span: Range<usize>,
+}
+
+impl Problem {
+    /// The line in the file, from 1 on.
+    pub fn line(&self) -> usize {
+        let start = self.span.start.min(self.text.len());
+        self.text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count() + 1
+    }
+}
+
+/// An error of the host. Cheap to move; made with [`Error::new`] and [`Error::help`].
+#[derive(Clone, Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    kind: Kind,
+    message: String,
+    help: Option<String>,
+    problems: Vec<Problem>,
+}
+
+impl Error {
+    /// An error of `kind` whose `message` says in one line what went wrong, naming the job, operator, record or setting.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Error(Box::new(Inner { kind, message: message.into(), help: None, problems: Vec::new() }))
+    }
+
+    /// All faults found in a job file, at once.
+    pub fn problems(problems: Vec<Problem>) -> Self {
+        let message = match problems.as_slice() {
+            [only] => format!("{}:{}: {}", only.file.display(), only.line(), only.message),
+            many => format!("{} problems in {}", many.len(), many.first().map(|p| p.file.display().to_string()).unwrap_or_default()),
+        };
+        Error(Box::new(Inner { kind: Kind::Config, message, help: None, problems }))
+    }
+
+    /// Adds what to do about it.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// Puts "`context`: " before the message.
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        self.0.message = format!("{context}: {}", self.0.message);
+        self
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// What went wrong, in one line.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What to do about it.
+    pub fn help_text(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+
+    /// Faults in the job file, if it is about those.
+    pub fn all_problems(&self) -> &[Problem] {
+        &self.0.problems
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Error {}

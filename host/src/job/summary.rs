@@ -1,0 +1,84 @@
+//! What a run of a job was, told at its end.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::record::AttemptId;
+
+/// How a run ended, when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// All input was read, everything is published, nothing is left to resume.
+    Finished,
+    /// Stopped on request with a last checkpoint; the next run resumes from it.
+    Stopped,
+}
+
+/// What an attempt began from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Restored {
+    /// The checkpoint's number.
+    pub checkpoint: u64,
+    /// When it was committed, RFC 3339.
+    pub created: String,
+    /// Its manifest, as a path.
+    pub path: String,
+}
+
+/// Records through one node, over all its subtasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct NodeTotals {
+    /// The node's uid.
+    pub uid: String,
+    /// "source", "operator" or "sink".
+    pub kind: &'static str,
+    /// Records that it took (for a source: read).
+    pub records_in: u64,
+    /// Records that it sent on (for a sink: wrote).
+    pub records_out: u64,
+}
+
+/// What a run was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Summary {
+    /// The job's name.
+    pub job: String,
+    /// Which run and attempt.
+    pub attempt: AttemptId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it began from; none: without state.
+    pub restored: Option<Restored>,
+    /// Worker threads.
+    pub parallelism: u16,
+    /// How long it ran, in seconds.
+    pub seconds: f64,
+    /// Every node in topological order.
+    pub nodes: Vec<NodeTotals>,
+    /// Checkpoints committed.
+    pub checkpoints: u64,
+    /// The last one's number.
+    pub last_checkpoint: Option<u64>,
+    /// Bytes of state written by them.
+    pub checkpoint_bytes: u64,
+}
+
+/// Where a running job stands, for a progress line.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// Records read by sources.
+    pub records_in: u64,
+    /// Records written by sinks.
+    pub records_out: u64,
+    /// Checkpoints committed.
+    pub checkpoints: u64,
+    /// The last one's number.
+    pub last_checkpoint: Option<u64>,
+}

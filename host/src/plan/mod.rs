@@ -1,0 +1,152 @@
+//! A job as the rest of the host sees it: a validated graph of sources, operators and sinks, with their settings as plain data.
+
+mod descriptor;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema, StateDescriptor, StateKind};
+
+/// A validated job. Its nodes stand in topological order: inputs before what they feed.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The job file that it came from.
+    pub file: PathBuf,
+    /// The job's name.
+    pub name: String,
+    /// Subtasks of every source, operator and sink: worker threads.
+    pub parallelism: u16,
+    /// How many key groups there are; fixed for the life of the state.
+    pub max_parallelism: u16,
+    /// Settings of its checkpoints.
+    pub checkpoint: CheckpointSettings,
+    /// Sources, operators and sinks.
+    pub nodes: Vec<Node>,
+}
+
+/// `[checkpoint]` of a job file.
+#[derive(Clone, Debug)]
+pub struct CheckpointSettings {
+    /// Time between the triggers of two checkpoints; none: only the ones at the end of input and at a stop.
+    pub interval: Option<Duration>,
+    /// The directory under which all jobs' checkpoints lie, absolute.
+    pub dir: PathBuf,
+}
+
+/// A source, operator or sink.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its stable name, unique in the job; it owns the state.
+    pub uid: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// What feeds it; none for a source.
+    pub inputs: Vec<Input>,
+}
+
+/// An edge, seen from its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// The feeding node as an index into [`Plan::nodes`].
+    pub node: usize,
+    /// The feeding node's output port by name; none: its first, or a source's only one.
+    pub port: Option<String>,
+}
+
+/// What a node is, with its settings.
+#[derive(Clone, Debug)]
+pub enum NodeKind {
+    /// Reads records from outside.
+    Source(SourceSettings),
+    /// Runs a component.
+    Operator(OperatorSettings),
+    /// Writes records to the outside.
+    Sink(SinkSettings),
+}
+
+/// A `[[source]]` of a job file.
+#[derive(Clone, Debug)]
+pub struct SourceSettings {
+    /// Records per second over all its subtasks; none: as fast as downstream takes them.
+    pub rate: Option<u64>,
+    /// Where records come from.
+    pub kind: SourceKind,
+}
+
+/// Where a source's records come from.
+#[derive(Clone, Debug)]
+pub enum SourceKind {
+    /// `type = "file"`: each line of a file, or of each file in a directory, is a record.
+    File {
+        /// A file, or a directory whose files are the splits; absolute.
+        path: PathBuf,
+        /// Lines to leave out at the start of each file.
+        skip_lines: u64,
+    },
+    /// `type = "generator"`, `kind = "words"`: lines of words, the same for the same settings.
+    Words(WordsSettings),
+}
+
+/// Settings of the generator of words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WordsSettings {
+    /// How many different words there are.
+    pub keys: u64,
+    /// Words in a line.
+    pub words_per_line: u64,
+    /// Lines in all; none: without end.
+    pub lines: Option<u64>,
+    /// Seed of the sequence.
+    pub seed: u64,
+    /// How often which word comes.
+    pub distribution: Distribution,
+}
+
+/// How often which word comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// Zipf with exponent 1: few words often, many seldom.
+    Zipf,
+    /// Each word equally often.
+    Uniform,
+}
+
+/// An `[[operator]]` of a job file.
+#[derive(Clone, Debug)]
+pub struct OperatorSettings {
+    /// The component's file, absolute.
+    pub component: PathBuf,
+    /// Handed to the operator as JSON.
+    pub config: serde_json::Value,
+    /// What an instance may use.
+    pub limits: Limits,
+}
+
+/// What an instance of an operator may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of linear memory, over all its memories.
+    pub memory: u64,
+    /// Time for one call into it.
+    pub time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { memory: 256 << 20, time: Duration::from_secs(5) }
+    }
+}
+
+/// A `[[sink]]` of a job file.
+#[derive(Clone, Debug)]
+pub enum SinkSettings {
+    /// `type = "file"`: a line per record, in files that appear when a checkpoint commits.
+    File {
+        /// The directory; absolute.
+        path: PathBuf,
+    },
+    /// `type = "stdout"`: a line per record as it comes; after a failure lines may come again.
+    Stdout,
+    /// `type = "blackhole"`: counts and forgets.
+    Blackhole,
+}

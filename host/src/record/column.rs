@@ -1,0 +1,120 @@
+//! [`Column`]: byte strings back to back, the unit in which data crosses every boundary of the host.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Byte strings, back to back: value i ends at `ends[i]` and begins where value i - 1 ended (at 0 for the first).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// The end of each value in `bytes`.
+    pub ends: Vec<u32>,
+    /// The values themselves.
+    pub bytes: Vec<u8>,
+}
+
+/// Why a column from outside can't be taken as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MalformedColumn {
+    /// The end at this index lies before the one before it.
+    Decreasing(usize),
+    /// The last end is not the length of the bytes.
+    Length {
+        /// The last end, 0 if there is none.
+        last: u32,
+        /// How many bytes there are.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for MalformedColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MalformedColumn::Decreasing(index) => write!(f, "ends[{index}] lies before ends[{}]", index - 1),
+            MalformedColumn::Length { last, bytes } => write!(f, "the last end is {last}, but there are {bytes} bytes"),
+        }
+    }
+}
+
+impl Column {
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Value `index`.
+    ///
+    /// # Panics
+    /// If there is no such value.
+    #[inline]
+    pub fn get(&self, index: usize) -> &[u8] {
+        slice(&self.ends, &self.bytes, index)
+    }
+
+    /// Adds a value.
+    ///
+    /// # Panics
+    /// If the column would hold 4 GiB or more: whoever fills one keeps it far below.
+    #[inline]
+    pub fn push(&mut self, value: &[u8]) {
+        self.bytes.extend_from_slice(value);
+        self.ends.push(end_of(self.bytes.len()));
+    }
+
+    /// All values in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    /// Removes all values and keeps the room.
+    pub fn clear(&mut self) {
+        self.ends.clear();
+        self.bytes.clear();
+    }
+
+    /// Checks ends and bytes that came from outside. After it, [`slice`] can't panic for any index below `ends.len()`.
+    ///
+    /// # Errors
+    /// Which rule of a column is broken.
+    pub fn check(ends: &[u32], bytes: &[u8]) -> Result<(), MalformedColumn> {
+        let mut last = 0;
+        for (index, &end) in ends.iter().enumerate() {
+            if end < last {
+                return Err(MalformedColumn::Decreasing(index));
+            }
+            last = end;
+        }
+        if last as usize == bytes.len() { Ok(()) } else { Err(MalformedColumn::Length { last, bytes: bytes.len() }) }
+    }
+}
+
+/// A length within a column as its end.
+#[inline]
+fn end_of(length: usize) -> u32 {
+    u32::try_from(length).expect("a column stays below 4 GiB")
+}
+
+/// Value `index` of a column given as its two parts.
+///
+/// # Panics
+/// If there is no such value, or the parts are not a column (see [`Column::check`]).
+#[inline]
+pub fn slice<'a>(ends: &[u32], bytes: &'a [u8], index: usize) -> &'a [u8] {
+    let start = if index == 0 { 0 } else { ends[index - 1] as usize };
+    &bytes[start..ends[index] as usize]
+}
+
+impl<'a> FromIterator<&'a [u8]> for Column {
+    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(values: I) -> Self {
+        let mut column = Column::default();
+        for value in values {
+            column.push(value);
+        }
+        column
+    }
+}

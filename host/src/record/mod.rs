@@ -1,0 +1,13 @@
+//! What flows and what is noted about it: batches of records packed by column, positions of sources, staged output of sinks.
+
+mod batch;
+mod column;
+mod commit;
+mod key_group;
+mod outbox;
+
+pub use batch::{Batch, hash_key};
+pub use column::{Column, MalformedColumn, slice};
+pub use commit::{AttemptId, Position, SplitPosition, Staged};
+pub use key_group::{KeyGroups, key_group, subtask_of};
+pub use outbox::{Outbox, Shape};
