@@ -43,7 +43,7 @@ pub struct NodeTotals {
 }
 
 /// What a run was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Summary {
     /// The job's name.

@@ -3,6 +3,7 @@
 mod batch;
 mod column;
 mod commit;
+mod dictionary;
 mod key_group;
 mod outbox;
 
@@ -10,4 +11,4 @@ pub use batch::{Batch, hash_key};
 pub use column::{Column, MalformedColumn, slice};
 pub use commit::{AttemptId, Position, SplitPosition, Staged};
 pub use key_group::{KeyGroups, key_group, subtask_of};
-pub use outbox::{Outbox, Shape};
+pub use outbox::{BATCH_BYTES, BATCH_RECORDS, Outbox, Shape, Spread};
