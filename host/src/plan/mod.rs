@@ -1,11 +1,18 @@
 //! A job as the rest of the host sees it: a validated graph of sources, operators and sinks, with their settings as plain data.
 
+mod chain;
 mod descriptor;
+mod fit;
+mod graph;
+pub(crate) mod suggest;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use chain::{Chain, Edge, Layout, Route};
 pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema, StateDescriptor, StateKind};
+pub use fit::fit;
+pub use graph::{arrange, order};
 
 /// A validated job. Its nodes stand in topological order: inputs before what they feed.
 #[derive(Clone, Debug)]

@@ -1,0 +1,42 @@
+# Every target sets up what it needs. See README.md.
+CARGO ?= cargo
+GUESTS = -p flights-parse -p flights-delays -p word-count-tokenize -p word-count-count
+FIXTURES = -p guest-misbehave -p guest-flat-map -p guest-sum -p guest-slow
+
+.PHONY: help setup build guests fixtures test lint demo bench clean
+
+help:
+	@echo "make demo    build everything, run a job on real data, kill it, resume it, compare"
+	@echo "make test    all tests"
+	@echo "make bench   the benchmark table"
+	@echo "make build   the binary target/release/cofferdam and the example operators"
+	@echo "make lint    formatting and clippy"
+
+# Operators are compiled to this target.
+setup:
+	@rustc --print target-libdir --target wasm32-wasip2 2>/dev/null | xargs -I{} test -d {} || rustup target add wasm32-wasip2
+
+build: setup guests
+	$(CARGO) build --release --locked -p cofferdam
+
+guests: setup
+	$(CARGO) build --locked --profile guest --target wasm32-wasip2 $(GUESTS)
+
+fixtures: setup
+	$(CARGO) build --locked --profile guest --target wasm32-wasip2 $(GUESTS) $(FIXTURES)
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+
+test: setup fixtures lint
+	$(CARGO) test --release --locked --workspace
+
+demo: build
+	@examples/flights/demo.sh
+
+bench: build fixtures
+	$(CARGO) bench --locked -p cofferdam --bench table
+
+clean:
+	$(CARGO) clean

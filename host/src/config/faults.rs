@@ -1,0 +1,66 @@
+//! [`Faults`]: what is wrong with a job file, collected while all of it is read.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Kind, Problem, Result};
+use crate::plan::Plan;
+
+/// A place in the job file's text, in bytes.
+pub(super) type Span = Range<usize>;
+
+/// Collects faults. Shared by all that read parts of the file, so adding one needs no exclusive access.
+pub(super) struct Faults {
+    file: PathBuf,
+    text: Arc<str>,
+    found: RefCell<Vec<Problem>>,
+}
+
+impl Faults {
+    pub(super) fn new(file: &Path, text: String) -> Self {
+        Faults { file: file.into(), text: text.into(), found: RefCell::new(Vec::new()) }
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Notes that what stands at `span` is wrong, and what to do about it.
+    pub(super) fn add(&self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        let help = Some(help.into()).filter(|help| !help.is_empty());
+        let problem = Problem { message: message.into(), help, file: self.file.clone(), text: Arc::clone(&self.text), span };
+        self.found.borrow_mut().push(problem);
+    }
+
+    /// What stands at `span`, in one short line that is safe to print, whatever it holds.
+    pub(super) fn quote(&self, span: Span) -> String {
+        const LONGEST: usize = 40;
+        let text: String = self.text.get(span).unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        match text.char_indices().nth(LONGEST) {
+            Some((cut, _)) => format!("{}…", &text[..cut]),
+            None => text,
+        }
+    }
+
+    /// The line on which `span` begins, from 1 on.
+    pub(super) fn line(&self, span: &Span) -> usize {
+        self.text[..span.start].matches('\n').count() + 1
+    }
+
+    /// The faults, in the order of their places, or the plan if there are none.
+    pub(super) fn into_result(self, plan: Option<Plan>) -> Result<Plan> {
+        let mut found = self.found.into_inner();
+        if found.is_empty() {
+            let bug = || Error::new(Kind::Internal, format!("{}: no plan came of a job file without faults", self.file.display()));
+            return plan.ok_or_else(bug);
+        }
+        found.sort_by_key(|problem| (problem.span.start, problem.span.end));
+        Err(Error::problems(found))
+    }
+}

@@ -1,0 +1,99 @@
+//! The job file as a whole: its text, `format`, `[job]`, `[checkpoint]`, and what its nodes make together.
+
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::faults::{Faults, Span};
+use super::section::Section;
+use super::setting::{JobName, Location, Time, Whole};
+use super::{Overrides, links, locations, nodes};
+use crate::plan::{CheckpointSettings, Plan};
+
+/// The format of job files that this version reads.
+const FORMAT: u64 = 1;
+
+/// As in Flink, and one for which all arithmetic on key groups fits into a u16.
+const MAX_PARALLELISM: u64 = 32_768;
+
+/// After so many syntax errors the rest is most likely an echo of the first ones, or the file no job file at all.
+const MAX_SYNTAX_ERRORS: usize = 10;
+
+/// The plan that the job file describes; none if a fault keeps it from being known. `base` is the directory that paths count from.
+pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Option<Plan> {
+    let (document, errors) = DeTable::parse_recoverable(faults.text());
+    if !errors.is_empty() {
+        // What was salvaged around a syntax error would give faults that aren't there.
+        for error in errors.into_iter().take(MAX_SYNTAX_ERRORS) {
+            faults.add(error.span().unwrap_or_default(), error.message(), "");
+        }
+        return None;
+    }
+    let mut root = Section::new(faults, document.get_ref(), "", 0..0);
+    if !format_is_known(&mut root) {
+        return None;
+    }
+    let job = job(&mut root, overrides);
+    let checkpoint = checkpoint(&mut root, base);
+    let nodes = nodes::read(&mut root, base);
+    root.finish();
+
+    let (name, parallelism, max_parallelism) = job?;
+    let places = checkpoint.as_ref().zip(name.as_ref()).map(|((settings, span), name)| (settings.dir.join(name), span.clone()));
+    locations::check(faults, &nodes, places);
+    let nodes = links::connect(faults, nodes)?;
+    Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, checkpoint: checkpoint?.0, nodes })
+}
+
+/// Whether the rest of the file can be judged. A missing `format` is a fault like others; another one makes all else meaningless.
+fn format_is_known(root: &mut Section<'_>) -> bool {
+    let Some(format) = root.required::<Whole<1, { u32::MAX as u64 }>>("format") else { return true };
+    let known = format.get_ref().0 == FORMAT;
+    if !known {
+        let message = format!("this version of cofferdam reads job files of format {FORMAT}, this one says {}", format.get_ref().0);
+        root.fault(format.span(), message, "use the version of cofferdam that the job file was written for");
+    }
+    known
+}
+
+/// Name, parallelism and max-parallelism.
+fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<(Option<String>, u16, u16)> {
+    root.require("job", "name the job: `[job]` and a line `name = \"word-count\"`");
+    let mut job = root.section("job")?;
+    let name = job.required::<JobName>("name").map(|name| name.into_inner().0);
+    let parallelism = job.optional::<Whole<1, MAX_PARALLELISM>>("parallelism");
+    let max_parallelism = job.optional::<Whole<1, MAX_PARALLELISM>>("max-parallelism");
+    let max = max_parallelism.as_ref().map_or(128, |max| max.get_ref().0);
+    let written = parallelism.as_ref().map_or(1, |parallelism| parallelism.get_ref().0);
+    let effective = overrides.parallelism.map_or(written, u64::from);
+    if effective > max {
+        let (span, origin): (Option<Span>, _) = match overrides.parallelism {
+            Some(_) => (max_parallelism.as_ref().map(Spanned::span), " (-p on the command line)"),
+            None => (parallelism.as_ref().map(Spanned::span), ""),
+        };
+        let message = format!("parallelism {effective}{origin} is above max-parallelism {max}");
+        job.fault(span.unwrap_or(job.span()), message, "lower the one or raise the other; max-parallelism is fixed for the life of the state");
+    }
+    job.finish();
+    // Both are at most MAX_PARALLELISM, unless a fault was noted.
+    Some((name, u16::try_from(effective).unwrap_or(u16::MAX), u16::try_from(max).unwrap_or(u16::MAX)))
+}
+
+/// The settings of checkpoints, and where their directory is given.
+fn checkpoint(root: &mut Section<'_>, base: &Path) -> Option<(CheckpointSettings, Span)> {
+    let place = |location: Option<&Spanned<Location>>| match location {
+        Some(given) => base.join(&given.get_ref().0),
+        None => base.join("checkpoints"),
+    };
+    let Some(mut section) = root.section("checkpoint") else {
+        let default: Option<&Spanned<Location>> = None;
+        return Some((CheckpointSettings { interval: None, dir: place(default) }, 0..0));
+    };
+    let interval = section.optional::<Time>("interval").map(|time| time.get_ref().0);
+    let dir = section.optional::<Location>("dir");
+    let span = dir.as_ref().map_or(section.span(), Spanned::span);
+    section.finish();
+    let dir: PathBuf = place(dir.as_ref());
+    Some((CheckpointSettings { interval, dir }, span))
+}

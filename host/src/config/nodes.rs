@@ -1,0 +1,154 @@
+//! `[[source]]`, `[[operator]]` and `[[sink]]`: what each is, apart from how they are connected.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use toml::Spanned;
+
+use super::faults::Span;
+use super::section::{Section, one_of};
+use super::setting::{AtLeast, Location, Setting, Size, Time, Whole};
+use crate::plan::{Distribution, Limits, NodeKind, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings};
+
+/// A node as far as it could be read.
+pub(super) struct Draft {
+    /// As messages name it: "source `flights`".
+    pub(super) name: String,
+    /// Its header.
+    pub(super) span: Span,
+    pub(super) role: Role,
+    /// As it is written, acceptable or not, so that a fault in it is no fault of the inputs that name it.
+    pub(super) uid: Option<Spanned<String>>,
+    /// None if a fault was noted.
+    pub(super) kind: Option<NodeKind>,
+    pub(super) inputs: Vec<Spanned<String>>,
+    /// The file or directory that it reads or writes.
+    pub(super) location: Option<Spanned<PathBuf>>,
+}
+
+/// Which of the three a node is, known even where nothing else is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Source,
+    Operator,
+    Sink,
+}
+
+/// All nodes in the order of sources, operators, sinks, each as they stand in the file.
+pub(super) fn read(root: &mut Section<'_>, base: &Path) -> Vec<Draft> {
+    root.require("source", "a job reads from at least one `[[source]]`");
+    root.require("sink", "a job writes to at least one `[[sink]]`");
+    let mut drafts = Vec::new();
+    for (key, role) in [("source", Role::Source), ("operator", Role::Operator), ("sink", Role::Sink)] {
+        drafts.extend(root.sections(key).into_iter().map(|section| draft(section, key, role, base)));
+    }
+    drafts
+}
+
+fn draft(section: Section<'_>, key: &str, role: Role, base: &Path) -> Draft {
+    let mut reader = Reader { section, base, location: None };
+    let uid = reader.section.uid(key);
+    let inputs = reader.inputs(role);
+    let kind = match role {
+        Role::Source => reader.source().map(NodeKind::Source),
+        Role::Operator => reader.operator().map(NodeKind::Operator),
+        Role::Sink => reader.sink().map(NodeKind::Sink),
+    };
+    let Reader { section, location, .. } = reader;
+    let (name, span) = (section.name().to_owned(), section.span());
+    section.finish();
+    Draft { name, span, role, uid, kind, inputs, location }
+}
+
+const HOW_INPUTS: &str = "name what feeds it by uid, or by uid and output: `inputs = [\"parse\", \"join.late\"]`";
+
+/// A section on its way to a [`Draft`].
+struct Reader<'a> {
+    section: Section<'a>,
+    base: &'a Path,
+    location: Option<Spanned<PathBuf>>,
+}
+
+impl Reader<'_> {
+    fn inputs(&mut self, role: Role) -> Vec<Spanned<String>> {
+        if role == Role::Source {
+            self.section.refuse("inputs", "a source has no inputs", "remove the line, or make it an operator or sink");
+            return Vec::new();
+        }
+        self.section.require("inputs", HOW_INPUTS);
+        self.section.texts("inputs", HOW_INPUTS)
+    }
+
+    fn source(&mut self) -> Option<SourceSettings> {
+        let rate = self.optional::<AtLeast<1>>("rate").map(|rate| rate.0);
+        let kind = self.variant("type", &[("file", Self::file_source), ("generator", Self::generator)])?;
+        Some(SourceSettings { rate, kind })
+    }
+
+    fn file_source(&mut self) -> Option<SourceKind> {
+        let skip_lines = self.optional::<AtLeast<0>>("skip-lines").map_or(0, |lines| lines.0);
+        Some(SourceKind::File { path: self.location("path")?, skip_lines })
+    }
+
+    fn generator(&mut self) -> Option<SourceKind> {
+        self.variant("kind", &[("words", Self::words)])
+    }
+
+    fn words(&mut self) -> Option<SourceKind> {
+        let keys = self.optional::<Whole<1, { 1 << 52 }>>("keys").map_or(10_000, |keys| keys.0);
+        let words_per_line = self.optional::<Whole<1, 1_000_000>>("words-per-line").map_or(10, |words| words.0);
+        let lines = self.optional::<AtLeast<0>>("lines").map(|lines| lines.0);
+        let seed = self.optional::<AtLeast<0>>("seed").map_or(1, |seed| seed.0);
+        let distributions = [("zipf", Distribution::Zipf), ("uniform", Distribution::Uniform)];
+        let distribution = self.section.choice("distribution", &distributions).unwrap_or(Distribution::Zipf);
+        Some(SourceKind::Words(WordsSettings { keys, words_per_line, lines, seed, distribution }))
+    }
+
+    fn operator(&mut self) -> Option<OperatorSettings> {
+        let component = self.section.required::<Location>("component").map(|component| self.base.join(component.into_inner().0));
+        let config = self.section.json("config");
+        let limits = self.limits();
+        Some(OperatorSettings { component: component?, config: config.unwrap_or_else(|| Value::Object(Default::default())), limits })
+    }
+
+    fn limits(&mut self) -> Limits {
+        let default = Limits::default();
+        let Some(mut section) = self.section.section("limits") else { return default };
+        let memory = section.optional::<Size>("memory").map_or(default.memory, |size| size.into_inner().0);
+        let time = section.optional::<Time>("time").map_or(default.time, |time| time.into_inner().0);
+        section.finish();
+        Limits { memory, time }
+    }
+
+    fn sink(&mut self) -> Option<SinkSettings> {
+        self.variant("type", &[("file", Self::file_sink), ("stdout", |_| Some(SinkSettings::Stdout)), ("blackhole", |_| Some(SinkSettings::Blackhole))])
+    }
+
+    fn file_sink(&mut self) -> Option<SinkSettings> {
+        Some(SinkSettings::File { path: self.location("path")? })
+    }
+
+    fn optional<T: Setting>(&mut self, key: &'static str) -> Option<T> {
+        self.section.optional(key).map(Spanned::into_inner)
+    }
+
+    /// The file or directory that this node reads or writes, absolute.
+    fn location(&mut self, key: &'static str) -> Option<PathBuf> {
+        let given = self.section.required::<Location>(key)?;
+        let path = self.base.join(&given.get_ref().0);
+        self.location = Some(Spanned::new(given.span(), path.clone()));
+        Some(path)
+    }
+
+    /// What the reader makes of it that belongs to the value of `key`, which also decides what other keys there may be.
+    fn variant<T>(&mut self, key: &'static str, variants: &[(&'static str, fn(&mut Self) -> Option<T>)]) -> Option<T> {
+        self.section.require(key, one_of(key, variants));
+        match self.section.choice(key, variants) {
+            Some(read) => read(self),
+            None => {
+                self.section.allow_any_key();
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The types that settings in a job file may have: what is acceptable, and how messages describe it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+/// A type of setting.
+pub(super) trait Setting: Sized {
+    /// A value that is acceptable, as one would write it.
+    const EXAMPLE: &'static str;
+
+    /// What is acceptable: "a whole number from 1 to 9".
+    fn expected() -> String;
+
+    /// The value, if it is acceptable.
+    fn read(value: &DeValue<'_>) -> Option<Self>;
+}
+
+/// A whole number from `MIN` to `MAX`.
+pub(super) struct Whole<const MIN: u64, const MAX: u64>(pub(super) u64);
+
+/// A whole number with no upper bound of its own.
+pub(super) type AtLeast<const MIN: u64> = Whole<MIN, { u64::MAX }>;
+
+impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
+    const EXAMPLE: &'static str = "1";
+
+    fn expected() -> String {
+        match (MIN, MAX) {
+            (0, u64::MAX) => "a whole number".into(),
+            (_, u64::MAX) => format!("a whole number, at least {MIN}"),
+            _ => format!("a whole number from {MIN} to {MAX}"),
+        }
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        let digits = value.as_integer()?;
+        let number = u64::from_str_radix(digits.as_str(), digits.radix()).ok()?;
+        (MIN..=MAX).contains(&number).then_some(Whole(number))
+    }
+}
+
+/// The stable name of a source, operator or sink. It becomes part of paths, and a dot in `inputs` ends it.
+pub(super) struct Uid(pub(super) String);
+
+impl Setting for Uid {
+    const EXAMPLE: &'static str = "\"word-count\"";
+
+    fn expected() -> String {
+        "at most 100 of the characters A-Z, a-z, 0-9, - and _".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        name(value, "-_").map(Uid)
+    }
+}
+
+/// The name of a job. It becomes the name of a directory.
+pub(super) struct JobName(pub(super) String);
+
+impl Setting for JobName {
+    const EXAMPLE: &'static str = "\"word-count\"";
+
+    fn expected() -> String {
+        "at most 100 of the characters A-Z, a-z, 0-9, ., - and _, and not begin with a dot".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        name(value, ".-_").filter(|name| !name.starts_with('.')).map(JobName)
+    }
+}
+
+fn name(value: &DeValue<'_>, marks: &str) -> Option<String> {
+    let name = value.as_str()?;
+    let fits = (1..=100).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c));
+    fits.then(|| name.to_owned())
+}
+
+/// A length of time: long enough to be one on any clock, short enough to be added to any point in time.
+pub(super) struct Time(pub(super) Duration);
+
+impl Setting for Time {
+    const EXAMPLE: &'static str = "\"200ms\"";
+
+    fn expected() -> String {
+        "a duration from 1ms to 365days".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        let time = humantime::parse_duration(value.as_str()?).ok()?;
+        (Duration::from_millis(1)..=Duration::from_secs(365 * 86_400)).contains(&time).then_some(Time(time))
+    }
+}
+
+/// An amount of memory, in bytes.
+pub(super) struct Size(pub(super) u64);
+
+impl Setting for Size {
+    const EXAMPLE: &'static str = "\"256MiB\"";
+
+    fn expected() -> String {
+        "a size from 64KiB to 1TiB".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        let text = value.as_str()?;
+        let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+        let factor = match unit.trim_start() {
+            "" | "B" => 1,
+            "KB" | "kB" => 1000,
+            "MB" => 1000_u64.pow(2),
+            "GB" => 1000_u64.pow(3),
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            "TiB" => 1 << 40,
+            _ => return None,
+        };
+        let bytes = digits.parse::<u64>().ok()?.checked_mul(factor)?;
+        (64 << 10..=1 << 40).contains(&bytes).then_some(Size(bytes))
+    }
+}
+
+/// A place in the local file system, not yet absolute.
+pub(super) struct Location(pub(super) PathBuf);
+
+impl Setting for Location {
+    const EXAMPLE: &'static str = "\"data/input.csv\"";
+
+    fn expected() -> String {
+        "a path or a file:// URL".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        let text = value.as_str().filter(|text| !text.is_empty() && !text.contains('\0'))?;
+        match text.contains("://") {
+            true => url::Url::parse(text).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok().map(Location),
+            false => Some(Location(text.into())),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Builds a plan's chains as a timely dataflow, the same on every worker thread, and runs it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::channels::pact::{Exchange, Pipeline};
+use timely::dataflow::operators::generic::OutputBuilder;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::dataflow::{Scope, Stream};
+
+use super::chain::{ChainTask, Input, Output, Role, Stage, Surroundings};
+use super::control::Control;
+use super::credit::Credit;
+use super::event::{Event, Events};
+use super::metrics::Metrics;
+use super::operator::{OperatorPlace, OperatorStage};
+use super::parcel::Parcel;
+use super::sink::{SinkPlace, SinkStage};
+use super::source::SourceStage;
+use crate::clock;
+use crate::connectors::{RateLimit, Sink, Source};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Chain, Layout, NodeKind, OperatorSettings, Plan, Route, SourceSettings};
+use crate::record::{AttemptId, Outbox, Position, Shape, Spread};
+use crate::state::KeyedState;
+use crate::wasm::{Component, Context};
+
+/// Everything that one attempt of a job is built from. Vectors have an entry for each node of the plan.
+pub struct Blueprint {
+    /// The job.
+    pub plan: Arc<Plan>,
+    /// Its chains.
+    pub layout: Layout,
+    /// The operators' components.
+    pub components: Vec<Option<Arc<Component>>>,
+    /// The sources, each with the names of all its splits.
+    pub sources: Vec<Option<(Arc<dyn Source>, Vec<String>)>>,
+    /// The sinks.
+    pub sinks: Vec<Option<Arc<dyn Sink>>>,
+    /// Which attempt it is.
+    pub attempt: AttemptId,
+    /// The checkpoint that it begins from.
+    pub restored_from: Option<u64>,
+    /// The first epoch.
+    pub epoch: u64,
+    /// Restored state, by node and subtask; subtasks without begin empty.
+    pub states: Mutex<HashMap<(usize, u16), KeyedState>>,
+    /// Restored positions, by node and split; splits without begin at their start.
+    pub positions: HashMap<(usize, String), Position>,
+    /// What the controller will ask of it.
+    pub control: Arc<Control>,
+    /// Whom it tells.
+    pub events: Events,
+    /// Where it counts.
+    pub metrics: Arc<Metrics>,
+}
+
+/// A dataflow that runs on its worker threads.
+pub struct Running {
+    workers: timely::WorkerGuards<()>,
+}
+
+impl Running {
+    /// Waits until all workers have ended, which they do after the last epoch, or when cancelled.
+    ///
+    /// # Errors
+    /// When a worker panicked.
+    pub fn join(self) -> Result<()> {
+        let ended: Vec<_> = self.workers.join();
+        match ended.into_iter().find_map(std::result::Result::err) {
+            Some(panic) => Err(Error::new(Kind::Internal, format!("a worker thread panicked: {panic}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Starts a dataflow on `parallelism` threads. What can't be opened comes as [`Event::Failed`].
+///
+/// # Errors
+/// When the threads can't be started.
+pub fn start(blueprint: Blueprint) -> Result<Running> {
+    let parallelism = blueprint.plan.parallelism;
+    let subtasks = || (0..parallelism).map(|_| Arc::default()).collect();
+    let credits: Arc<Vec<Vec<Arc<Credit>>>> = Arc::new(blueprint.layout.chains.iter().map(|_| subtasks()).collect());
+    let blueprint = Arc::new(blueprint);
+    let workers = timely::execute(timely::Config::process(usize::from(parallelism)), move |worker| {
+        let _panics = Panics(Arc::clone(&blueprint));
+        // There are `parallelism` workers, a u16.
+        let subtask = worker.index() as u16;
+        worker.dataflow::<u64, _, _>(|scope| Builder { blueprint: &blueprint, credits: &credits, subtask, streams: HashMap::new() }.build(scope));
+        while worker.has_dataflows() && !blueprint.control.is_cancelled() {
+            worker.step_or_park(None);
+        }
+        worker.installed_dataflows().into_iter().for_each(|dataflow| worker.drop_dataflow(dataflow));
+    });
+    let workers = workers.map_err(|error| Error::new(Kind::Internal, format!("worker threads could not be started: {error}")))?;
+    Ok(Running { workers })
+}
+
+/// Tells of a worker that panics, and ends the others, which would wait for it.
+struct Panics(Arc<Blueprint>);
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0.events)(Event::Failed(Error::new(Kind::Internal, "a worker thread panicked")));
+            self.0.control.cancel();
+        }
+    }
+}
+
+/// Builds one worker's copy of the dataflow.
+struct Builder<'a, 's> {
+    blueprint: &'a Blueprint,
+    credits: &'a Arc<Vec<Vec<Arc<Credit>>>>,
+    subtask: u16,
+    /// Edges whose receiving chain is still to be built.
+    streams: HashMap<usize, Stream<'s, u64, Vec<Parcel>>>,
+}
+
+impl<'s> Builder<'_, 's> {
+    fn build(&mut self, scope: Scope<'s, u64>) {
+        for (index, chain) in self.blueprint.layout.chains.iter().enumerate() {
+            self.chain(&scope, index, chain);
+        }
+    }
+
+    fn chain(&mut self, scope: &Scope<'s, u64>, index: usize, chain: &Chain) {
+        let uids: Vec<&str> = chain.nodes.iter().map(|&node| self.blueprint.plan.nodes[node].uid.as_str()).collect();
+        let mut builder = OperatorBuilder::new(uids.join(" → "), scope.clone());
+        let address = builder.operator_info().address;
+        let waker = || scope.worker().sync_activator_for(address.to_vec());
+        self.blueprint.control.register(waker());
+        self.credits[index][self.subtask as usize].wakes(waker());
+        let activator = scope.worker().activator_for(address.clone());
+        let inputs: Vec<Input> = chain.inputs.iter().map(|&edge| self.input(&mut builder, edge)).collect();
+        let outputs: Vec<Output> = chain.outputs.iter().map(|&edge| self.output(&mut builder, edge)).collect();
+        let around = Surroundings {
+            // A plan has far fewer chains than a u16 counts.
+            chain: index as u16,
+            subtask: self.subtask,
+            control: Arc::clone(&self.blueprint.control),
+            events: Arc::clone(&self.blueprint.events),
+            metrics: Arc::clone(&self.blueprint.metrics),
+            credits: Arc::clone(self.credits),
+            activator,
+        };
+        let epoch = self.blueprint.epoch;
+        let stages = self.stages(index, chain).unwrap_or_else(|error| {
+            (self.blueprint.events)(Event::Failed(error));
+            self.blueprint.control.cancel();
+            Vec::new()
+        });
+        builder.build_reschedule(move |capabilities| {
+            let mut task = ChainTask::new(around, stages, inputs, outputs, capabilities, epoch);
+            move |frontiers| task.step(frontiers)
+        });
+    }
+
+    fn input(&mut self, builder: &mut OperatorBuilder<'s, u64>, edge: usize) -> Input {
+        let stream = self.streams.remove(&edge).expect("chains stand in topological order");
+        if self.blueprint.layout.edges[edge].keyed {
+            let mut input = builder.new_input(stream, Exchange::new(|parcel: &Parcel| u64::from(parcel.target)));
+            Box::new(move |take| input.for_each(|at, parcels| drain(at.least().copied(), parcels, take)))
+        } else {
+            let mut input = builder.new_input(stream, Pipeline);
+            Box::new(move |take| input.for_each(|at, parcels| drain(at.least().copied(), parcels, take)))
+        }
+    }
+
+    fn output(&mut self, builder: &mut OperatorBuilder<'s, u64>, edge: usize) -> Output {
+        let (port, stream) = builder.new_output::<Vec<Parcel>>();
+        self.streams.insert(edge, stream);
+        let port = OutputBuilder::<_, CapacityContainerBuilder<Vec<Parcel>>>::from(port);
+        Output { keyed: self.blueprint.layout.edges[edge].keyed, waiting: Vec::new(), port }
+    }
+
+    fn stages(&self, index: usize, chain: &Chain) -> Result<Vec<Stage>> {
+        let stage = |&node: &usize| {
+            let role = match &self.blueprint.plan.nodes[node].kind {
+                NodeKind::Source(settings) => Role::Source(self.source(node, settings)?),
+                NodeKind::Operator(settings) => Role::Operator(Box::new(self.operator(node, settings)?)),
+                NodeKind::Sink(_) => Role::Sink(self.sink(index, node)?),
+            };
+            let local = |route: &Route| match *route {
+                Route::Chained(to) => Route::Chained(chain.nodes.iter().position(|&at| at == to).expect("it is in this chain")),
+                Route::Edge(edge) => Route::Edge(chain.outputs.iter().position(|&at| at == edge).expect("it leaves this chain")),
+            };
+            let routes = self.blueprint.layout.routes[node].iter().map(|port| port.iter().map(local).collect()).collect();
+            Ok(Stage { node, role, routes, emitted: Vec::new() })
+        };
+        chain.nodes.iter().map(stage).collect()
+    }
+
+    /// Split i belongs to subtask i modulo the parallelism.
+    fn source(&self, node: usize, settings: &SourceSettings) -> Result<SourceStage> {
+        let (source, splits) = self.blueprint.sources[node].as_ref().expect("every source node has its source");
+        let parallelism = usize::from(self.blueprint.plan.parallelism);
+        let own = splits.iter().skip(usize::from(self.subtask)).step_by(parallelism);
+        let open = |split: &String| {
+            let position = self.blueprint.positions.get(&(node, split.clone())).cloned().unwrap_or_default();
+            Ok((split.clone(), source.open(split, &position)?))
+        };
+        let readers: Vec<_> = own.map(open).collect::<Result<_>>()?;
+        // The rate is the source's as a whole: a subtask's share is that of its splits.
+        let share = readers.len() as f64 / splits.len().max(1) as f64;
+        let rate = settings.rate.filter(|_| !readers.is_empty()).map(|rate| RateLimit::new(rate as f64 * share, clock::now()));
+        Ok(SourceStage::new(readers, rate))
+    }
+
+    fn operator(&self, node: usize, settings: &OperatorSettings) -> Result<OperatorStage> {
+        let Blueprint { plan, components, attempt, restored_from, events, metrics, .. } = self.blueprint;
+        let component = components[node].as_ref().expect("every operator node has its component");
+        let context = Context {
+            job: plan.name.clone(),
+            operator: plan.nodes[node].uid.clone(),
+            subtask: self.subtask,
+            parallelism: plan.parallelism,
+            max_parallelism: plan.max_parallelism,
+            attempt: attempt.attempt,
+            restored_from: *restored_from,
+            config: settings.config.to_string(),
+        };
+        let restored = self.blueprint.states.lock().unwrap_or_else(PoisonError::into_inner).remove(&(node, self.subtask));
+        let state = restored.unwrap_or_else(|| KeyedState::new(&component.descriptor().states, plan.max_parallelism));
+        let outboxes = self.blueprint.layout.routes[node].iter().map(|routes| Outbox::new(self.shape(routes))).collect();
+        let (events, metrics, component) = (Arc::clone(events), Arc::clone(metrics), Arc::clone(component));
+        let place = OperatorPlace { node, subtask: self.subtask, events, metrics, component, context, settings: settings.clone() };
+        OperatorStage::open(place, state, outboxes)
+    }
+
+    /// The forms in which a port's records are needed.
+    fn shape(&self, routes: &[Route]) -> Shape {
+        let Plan { parallelism, max_parallelism, .. } = *self.blueprint.plan;
+        let keyed = |route: &Route| matches!(route, Route::Edge(edge) if self.blueprint.layout.edges[*edge].keyed);
+        let spread = Spread { parallelism, max_parallelism };
+        Shape { plain: routes.iter().any(|route| !keyed(route)), keyed: routes.iter().any(keyed).then_some(spread) }
+    }
+
+    fn sink(&self, chain: usize, node: usize) -> Result<SinkStage> {
+        let Blueprint { plan, sinks, attempt, events, metrics, .. } = self.blueprint;
+        let sink = sinks[node].as_ref().expect("every sink node has its sink");
+        let writer = sink.open(*attempt, self.subtask)?;
+        let (uid, subtask) = (plan.nodes[node].uid.clone(), self.subtask);
+        let place = SinkPlace { node, uid, subtask, events: Arc::clone(events), metrics: Arc::clone(metrics) };
+        SinkStage::new(place, writer, sink.blocks(), Arc::clone(&self.credits[chain][subtask as usize]))
+    }
+}
+
+fn drain(at: Option<u64>, parcels: &mut Vec<Parcel>, take: &mut dyn FnMut(u64, Parcel)) {
+    let at = at.expect("every parcel is sent at an epoch");
+    parcels.drain(..).for_each(|parcel| take(at, parcel));
+}

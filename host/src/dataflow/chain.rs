@@ -1,0 +1,350 @@
+//! [`ChainTask`]: one chain on one worker: one timely operator. Takes batches, aligns barriers, hands records down the chain and over
+//! its edges.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::operators::Capability;
+use timely::dataflow::operators::generic::OutputBuilder;
+use timely::progress::frontier::MutableAntichain;
+use timely::scheduling::Activator;
+
+use super::control::Control;
+use super::credit::Credit;
+use super::event::{Event, Events};
+use super::metrics::Metrics;
+use super::operator::{Emitted, OperatorStage};
+use super::parcel::Parcel;
+use super::sink::SinkStage;
+use super::source::{Read, SourceStage};
+use crate::error::Result;
+use crate::plan::Route;
+use crate::record::Batch;
+
+/// Batches worked off before other chains of the worker get their turn.
+const BATCHES_PER_STEP: usize = 8;
+
+/// An input: hands every parcel that has arrived, with its epoch, to the given function.
+pub(super) type Input = Box<dyn FnMut(&mut dyn FnMut(u64, Parcel))>;
+
+/// An output: parcels that wait to be sent, and where to.
+pub(super) struct Output {
+    pub(super) keyed: bool,
+    pub(super) waiting: Vec<Parcel>,
+    pub(super) port: OutputBuilder<u64, CapacityContainerBuilder<Vec<Parcel>>>,
+}
+
+/// A node in a chain.
+pub(super) struct Stage {
+    pub(super) node: usize,
+    pub(super) role: Role,
+    /// For each output port where records go: to stages and outputs of this chain by index.
+    pub(super) routes: Vec<Vec<Route>>,
+    pub(super) emitted: Emitted,
+}
+
+/// What a stage does.
+pub(super) enum Role {
+    Source(SourceStage),
+    Operator(Box<OperatorStage>),
+    Sink(SinkStage),
+}
+
+/// What a chain shares with the rest of the worker and the process.
+pub(super) struct Surroundings {
+    pub(super) chain: u16,
+    pub(super) subtask: u16,
+    pub(super) control: Arc<Control>,
+    pub(super) events: Events,
+    pub(super) metrics: Arc<Metrics>,
+    /// For each chain, for each of its subtasks.
+    pub(super) credits: Arc<Vec<Vec<Arc<Credit>>>>,
+    pub(super) activator: Activator,
+}
+
+/// One chain on one worker.
+pub(super) struct ChainTask {
+    around: Surroundings,
+    stages: Vec<Stage>,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+    /// One for each output, at the current epoch.
+    capabilities: Vec<Capability<u64>>,
+    epoch: u64,
+    /// Parcels of the current epoch,
+    ready: VecDeque<Parcel>,
+    /// and of later ones, held back while the barrier aligns.
+    held: VecDeque<(u64, Parcel)>,
+    phase: Phase,
+}
+
+/// Where in its life a chain is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// Its input has ended; the stage at this index is finishing.
+    Finishing(usize),
+    /// The last barrier is behind it; snapshots are being handed over.
+    Draining,
+    Done,
+}
+
+/// What there is to do next.
+enum Work {
+    Batch(Batch),
+    Barrier,
+    Finish,
+    Wait,
+}
+
+impl ChainTask {
+    pub(super) fn new(
+        around: Surroundings,
+        stages: Vec<Stage>,
+        inputs: Vec<Input>,
+        outputs: Vec<Output>,
+        mut capabilities: Vec<Capability<u64>>,
+        epoch: u64,
+    ) -> Self {
+        capabilities.iter_mut().for_each(|capability| capability.downgrade(&epoch));
+        let (ready, held) = (VecDeque::new(), VecDeque::new());
+        ChainTask { around, stages, inputs, outputs, capabilities, epoch, ready, held, phase: Phase::Running }
+    }
+
+    /// Does some of what there is to do. Returns whether it must be kept.
+    pub(super) fn step(&mut self, frontiers: &[MutableAntichain<u64>]) -> bool {
+        if !self.around.control.is_cancelled() && self.phase != Phase::Done {
+            if let Err(error) = self.work(frontiers) {
+                (self.around.events)(Event::Failed(error));
+                self.around.control.cancel();
+            }
+        }
+        if self.around.control.is_cancelled() {
+            self.phase = Phase::Done;
+        }
+        if self.phase == Phase::Done {
+            self.capabilities.clear();
+            self.ready.clear();
+            self.held.clear();
+            self.stages.clear();
+        }
+        self.phase != Phase::Done
+    }
+
+    fn work(&mut self, frontiers: &[MutableAntichain<u64>]) -> Result<()> {
+        self.receive();
+        for _ in 0..BATCHES_PER_STEP {
+            match self.phase {
+                Phase::Running => match self.next(frontiers)? {
+                    Work::Batch(batch) => {
+                        self.head(batch)?;
+                        self.advance();
+                    }
+                    Work::Barrier => self.barrier()?,
+                    Work::Finish => self.phase = Phase::Finishing(0),
+                    Work::Wait => {
+                        self.idle();
+                        return Ok(());
+                    }
+                },
+                Phase::Finishing(stage) => {
+                    if self.credit().is_used_up() {
+                        return Ok(());
+                    }
+                    self.finish(stage)?;
+                }
+                Phase::Draining => {
+                    self.advance();
+                    if !self.is_freezing() {
+                        self.phase = Phase::Done;
+                    }
+                }
+                Phase::Done => return Ok(()),
+            }
+        }
+        self.around.activator.activate();
+        Ok(())
+    }
+
+    /// Nothing to do for now but what is left of snapshots.
+    fn idle(&mut self) {
+        self.advance();
+        if self.is_freezing() {
+            self.around.activator.activate();
+        }
+    }
+
+    fn credit(&self) -> &Arc<Credit> {
+        &self.around.credits[self.around.chain as usize][self.around.subtask as usize]
+    }
+
+    /// Takes in what has arrived.
+    fn receive(&mut self) {
+        let ChainTask { inputs, ready, held, epoch, .. } = self;
+        for input in inputs {
+            input(&mut |at, parcel| if at == *epoch { ready.push_back(parcel) } else { held.push_back((at, parcel)) });
+        }
+    }
+
+    fn next(&mut self, frontiers: &[MutableAntichain<u64>]) -> Result<Work> {
+        if let Role::Source(_) = self.stages[0].role {
+            return self.next_of_source();
+        }
+        if self.ready.is_empty() && frontiers.iter().all(|frontier| !frontier.less_equal(&self.epoch)) {
+            return Ok(if self.around.control.is_last(self.epoch) { Work::Finish } else { Work::Barrier });
+        }
+        if self.ready.is_empty() || self.credit().is_used_up() {
+            return Ok(Work::Wait);
+        }
+        let parcel = self.ready.pop_front().expect("it was not empty");
+        self.around.credits[parcel.chain as usize][parcel.sender as usize].give_back(parcel.records.bytes());
+        Ok(Work::Batch(Arc::unwrap_or_clone(parcel.records)))
+    }
+
+    fn next_of_source(&mut self) -> Result<Work> {
+        let Surroundings { control, events, subtask, activator, .. } = &self.around;
+        if control.is_due(self.epoch) {
+            return Ok(Work::Barrier);
+        }
+        let Stage { role: Role::Source(source), node, .. } = &mut self.stages[0] else { return Ok(Work::Wait) };
+        if source.is_ended() {
+            if !source.reported {
+                source.reported = true;
+                events(Event::Ended { node: *node, subtask: *subtask });
+            }
+            return Ok(if control.is_last(self.epoch) { Work::Finish } else { Work::Wait });
+        }
+        let credit = &self.around.credits[self.around.chain as usize][*subtask as usize];
+        if !control.may_read(self.epoch) || credit.is_used_up() {
+            return Ok(Work::Wait);
+        }
+        match source.read()? {
+            Read::Batch(batch) => {
+                self.around.metrics.counts(*node, *subtask).add_in(batch.len() as u64);
+                Ok(Work::Batch(batch))
+            }
+            Read::Later(time) => {
+                activator.activate_after(time);
+                Ok(Work::Wait)
+            }
+            Read::Ended => self.next_of_source(),
+        }
+    }
+
+    /// Gives a batch to the chain's head.
+    fn head(&mut self, batch: Batch) -> Result<()> {
+        match &self.stages[0] {
+            Stage { role: Role::Source(_), node, .. } => {
+                self.around.metrics.counts(*node, self.around.subtask).add_out(batch.len() as u64);
+                self.route(0, 0, None, batch)?;
+            }
+            _ => self.deliver(0, batch)?,
+        }
+        self.flush();
+        Ok(())
+    }
+
+    /// Gives a batch to a stage, and what comes of it to those behind it.
+    fn deliver(&mut self, stage: usize, batch: Batch) -> Result<()> {
+        let mut emitted = std::mem::take(&mut self.stages[stage].emitted);
+        match &mut self.stages[stage].role {
+            Role::Operator(operator) => operator.process(batch, &mut emitted)?,
+            Role::Sink(sink) => sink.write(batch, &self.around.credits[self.around.chain as usize][self.around.subtask as usize])?,
+            Role::Source(_) => unreachable!("nothing is routed to a source"),
+        }
+        self.route_all(stage, emitted)
+    }
+
+    fn route_all(&mut self, stage: usize, mut emitted: Emitted) -> Result<()> {
+        for (port, target, batch) in emitted.drain(..) {
+            self.route(stage, port, target, batch)?;
+        }
+        self.stages[stage].emitted = emitted;
+        Ok(())
+    }
+
+    /// Sends a batch wherever its port's records go in the batch's form: spread by key if it has a target, else as it is.
+    fn route(&mut self, stage: usize, port: usize, target: Option<u16>, batch: Batch) -> Result<()> {
+        let records = Arc::new(batch);
+        for route in 0..self.stages[stage].routes[port].len() {
+            match (self.stages[stage].routes[port][route], target) {
+                (Route::Edge(output), _) if self.outputs[output].keyed == target.is_some() => {
+                    self.credit().take(records.bytes());
+                    let Surroundings { chain, subtask: sender, .. } = self.around;
+                    let parcel = Parcel { target: target.unwrap_or(sender), sender, chain, records: Arc::clone(&records) };
+                    self.outputs[output].waiting.push(parcel);
+                }
+                (Route::Chained(next), None) if route + 1 == self.stages[stage].routes[port].len() => {
+                    return self.deliver(next, Arc::unwrap_or_clone(records));
+                }
+                (Route::Chained(next), None) => self.deliver(next, Batch::clone(&records))?,
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends off the parcels that wait.
+    fn flush(&mut self) {
+        for (output, capability) in self.outputs.iter_mut().zip(&self.capabilities) {
+            if !output.waiting.is_empty() {
+                output.port.activate().session(capability).give_iterator(output.waiting.drain(..));
+            }
+        }
+    }
+
+    /// The barrier that ends the current epoch: to each stage in turn, then on to the next epoch.
+    fn barrier(&mut self) -> Result<()> {
+        let epoch = self.epoch;
+        for stage in &mut self.stages {
+            match &mut stage.role {
+                Role::Source(source) => {
+                    let (node, subtask, splits) = (stage.node, self.around.subtask, source.positions());
+                    (self.around.events)(Event::Positions { node, subtask, epoch, splits });
+                }
+                Role::Operator(operator) => operator.barrier(epoch),
+                Role::Sink(sink) => sink.barrier(epoch)?,
+            }
+        }
+        self.epoch += 1;
+        self.capabilities.iter_mut().for_each(|capability| capability.downgrade(&self.epoch));
+        let held = std::mem::take(&mut self.held);
+        for (at, parcel) in held {
+            if at == self.epoch { self.ready.push_back(parcel) } else { self.held.push_back((at, parcel)) }
+        }
+        Ok(())
+    }
+
+    /// Lets a stage finish a little more; after the last one the last barrier falls.
+    fn finish(&mut self, stage: usize) -> Result<()> {
+        let mut emitted = std::mem::take(&mut self.stages[stage].emitted);
+        let done = match &mut self.stages[stage].role {
+            Role::Operator(operator) => operator.finish(&mut emitted)?,
+            _ => true,
+        };
+        self.route_all(stage, emitted)?;
+        self.flush();
+        if done && stage + 1 < self.stages.len() {
+            self.phase = Phase::Finishing(stage + 1);
+        } else if done {
+            self.barrier()?;
+            self.capabilities.clear();
+            self.phase = Phase::Draining;
+        }
+        Ok(())
+    }
+
+    /// Hands over a little more of the snapshots that wait.
+    fn advance(&mut self) {
+        for stage in &mut self.stages {
+            if let Role::Operator(operator) = &mut stage.role {
+                operator.advance();
+            }
+        }
+    }
+
+    fn is_freezing(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(&stage.role, Role::Operator(operator) if operator.is_freezing()))
+    }
+}

@@ -1,0 +1,86 @@
+//! [`Control`]: what the job's controller asks of a running dataflow. Plain flags, read by the workers between batches, and wakers.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use timely::scheduling::SyncActivator;
+
+/// What the controller asks of a running dataflow.
+#[derive(Debug)]
+pub struct Control {
+    /// Sources step past every epoch up to this one.
+    barrier: AtomicU64,
+    /// The epoch that ends the job; `u64::MAX`: not known yet.
+    last: AtomicU64,
+    /// Sources read nothing in epochs after this one.
+    stop_after: AtomicU64,
+    cancelled: AtomicBool,
+    wakers: Mutex<Vec<SyncActivator>>,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Control {
+            barrier: AtomicU64::new(0),
+            last: AtomicU64::new(u64::MAX),
+            stop_after: AtomicU64::new(u64::MAX),
+            cancelled: AtomicBool::new(false),
+            wakers: Mutex::default(),
+        }
+    }
+}
+
+impl Control {
+    /// Puts the barrier that ends `epoch` into the stream.
+    pub fn trigger(&self, epoch: u64) {
+        self.barrier.fetch_max(epoch, SeqCst);
+        self.wake();
+    }
+
+    /// Like [`Control::trigger`], and nothing is read after it.
+    pub fn stop(&self, epoch: u64) {
+        self.stop_after.store(epoch, SeqCst);
+        self.trigger(epoch);
+    }
+
+    /// All sources have ended: operators finish, and `epoch` is the last.
+    pub fn finish(&self, epoch: u64) {
+        self.last.store(epoch, SeqCst);
+        self.wake();
+    }
+
+    /// Ends the dataflow as it is.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, SeqCst);
+        self.wake();
+    }
+
+    pub(super) fn is_due(&self, epoch: u64) -> bool {
+        self.barrier.load(SeqCst) >= epoch
+    }
+
+    pub(super) fn is_last(&self, epoch: u64) -> bool {
+        self.last.load(SeqCst) == epoch
+    }
+
+    pub(super) fn may_read(&self, epoch: u64) -> bool {
+        self.stop_after.load(SeqCst) >= epoch
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(SeqCst)
+    }
+
+    pub(super) fn register(&self, waker: SyncActivator) {
+        self.lock().push(waker);
+    }
+
+    fn wake(&self) {
+        // A worker that is gone needs no waking.
+        self.lock().iter().for_each(|waker| drop(waker.activate()));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<SyncActivator>> {
+        self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

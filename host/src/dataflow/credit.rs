@@ -1,0 +1,53 @@
+//! [`Credit`]: flow control. A chain's subtask counts the bytes that it has sent and nobody has worked off; at the limit it takes no
+//! more input. The graph has no cycles, so the end of it always drains. The count is kept per sender, not per edge: records that a
+//! receiver holds back while it aligns then stop only the sender that is ahead, never the one that is waited for.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use timely::scheduling::SyncActivator;
+
+/// Bytes that a chain's subtask may have under way.
+const LIMIT: usize = 4 << 20;
+
+/// What one subtask of one chain has under way.
+#[derive(Debug, Default)]
+pub(super) struct Credit {
+    under_way: AtomicUsize,
+    waiting: AtomicBool,
+    waker: OnceLock<SyncActivator>,
+}
+
+impl Credit {
+    /// Whom to wake when there is credit again.
+    pub(super) fn wakes(&self, waker: SyncActivator) {
+        drop(self.waker.set(waker));
+    }
+
+    /// Notes bytes sent.
+    pub(super) fn take(&self, bytes: usize) {
+        self.under_way.fetch_add(bytes, SeqCst);
+    }
+
+    /// Whether the limit is reached. If so the waker is called once half of it is free.
+    pub(super) fn is_used_up(&self) -> bool {
+        if self.under_way.load(SeqCst) < LIMIT {
+            return false;
+        }
+        self.waiting.store(true, SeqCst);
+        // Once more: it may have been given back before `waiting` could be seen.
+        self.under_way.load(SeqCst) >= LIMIT
+    }
+
+    /// Notes bytes worked off by a receiver.
+    pub(super) fn give_back(&self, bytes: usize) {
+        let left = self.under_way.fetch_sub(bytes, SeqCst) - bytes;
+        if left <= LIMIT / 2
+            && self.waiting.swap(false, SeqCst)
+            && let Some(waker) = self.waker.get()
+        {
+            // A worker that is gone needs no waking.
+            drop(waker.activate());
+        }
+    }
+}

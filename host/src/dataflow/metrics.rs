@@ -1,0 +1,109 @@
+//! What a running dataflow counts. Counters are per subtask and written by their owner only.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Records through one subtask of a node.
+#[derive(Debug, Default)]
+pub struct Counts {
+    records_in: AtomicU64,
+    records_out: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn add_in(&self, records: u64) {
+        self.records_in.fetch_add(records, Relaxed);
+    }
+
+    pub(super) fn add_out(&self, records: u64) {
+        self.records_out.fetch_add(records, Relaxed);
+    }
+}
+
+/// Records through a node, over all its subtasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeCounts {
+    /// Records taken; for a source, read.
+    pub records_in: u64,
+    /// Records sent on; for a sink, written.
+    pub records_out: u64,
+}
+
+/// What a running dataflow counts.
+#[derive(Debug)]
+pub struct Metrics {
+    nodes: Vec<Vec<Counts>>,
+    freezes: Mutex<Histogram<u64>>,
+    slices: Mutex<Histogram<u64>>,
+}
+
+/// How long barriers kept operators with state from their records, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Pauses {
+    /// How many pauses there were.
+    pub count: u64,
+    /// The median.
+    pub median: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Metrics {
+    /// For a plan with `nodes` nodes of `parallelism` subtasks each.
+    pub fn new(nodes: usize, parallelism: u16) -> Self {
+        let subtasks = || (0..parallelism).map(|_| Counts::default()).collect();
+        let histogram = || Mutex::new(Histogram::new(3).expect("three digits are a valid precision"));
+        Metrics { nodes: (0..nodes).map(|_| subtasks()).collect(), freezes: histogram(), slices: histogram() }
+    }
+
+    /// Records through a node so far.
+    pub fn node(&self, node: usize) -> NodeCounts {
+        let sum = |counter: fn(&Counts) -> &AtomicU64| self.nodes[node].iter().map(|counts| counter(counts).load(Relaxed)).sum();
+        NodeCounts { records_in: sum(|counts| &counts.records_in), records_out: sum(|counts| &counts.records_out) }
+    }
+
+    /// Pauses at the barriers themselves.
+    pub fn freezes(&self) -> Pauses {
+        pauses(&self.freezes)
+    }
+
+    /// Pauses between later batches, for slices of the frozen state.
+    pub fn slices(&self) -> Pauses {
+        pauses(&self.slices)
+    }
+
+    pub(super) fn counts(&self, node: usize, subtask: u16) -> &Counts {
+        &self.nodes[node][subtask as usize]
+    }
+
+    pub(super) fn froze(&self, took: Duration) {
+        record(&self.freezes, took);
+    }
+
+    pub(super) fn sliced(&self, took: Duration) {
+        record(&self.slices, took);
+    }
+}
+
+fn record(histogram: &Mutex<Histogram<u64>>, took: Duration) {
+    let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    histogram.lock().unwrap_or_else(std::sync::PoisonError::into_inner).saturating_record(nanos);
+}
+
+fn pauses(histogram: &Mutex<Histogram<u64>>) -> Pauses {
+    let histogram = histogram.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let micros = |nanos: u64| nanos as f64 / 1e3;
+    Pauses {
+        count: histogram.len(),
+        median: micros(histogram.value_at_quantile(0.5)),
+        p99: micros(histogram.value_at_quantile(0.99)),
+        max: micros(histogram.max()),
+    }
+}

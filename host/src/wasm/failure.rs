@@ -1,0 +1,145 @@
+//! [`Failure`]: why a call into a guest did not succeed, told apart so that the host can act on it and people can read it.
+
+use std::fmt;
+
+use wasmtime::{Trap, WasmBacktrace};
+
+use super::guest::Guest;
+use super::limits::{self, STACK_BYTES};
+use crate::plan::Limits;
+
+/// What kind of failure it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The operator rejected a record; the instance goes on.
+    Rejected,
+    /// The operator returned an error; the instance goes on.
+    Error,
+    /// The operator panicked.
+    Panic,
+    /// The guest trapped without saying why.
+    Trap,
+    /// The call took longer than `limits.time`.
+    Deadline,
+    /// The instance needed more than `limits.memory`.
+    Memory,
+    /// The guest called a function of the host in a way that the contract forbids.
+    HostCall,
+}
+
+impl Cause {
+    /// Whether an instance is spent after it: its memory may be in any state, so it takes no more calls.
+    pub fn is_fatal(self) -> bool {
+        !matches!(self, Cause::Rejected | Cause::Error)
+    }
+}
+
+/// Why a call into a guest did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind of failure it was.
+    pub cause: Cause,
+    /// The guilty record, if the guest said so, as an index into the batch.
+    pub record: Option<usize>,
+    /// What happened, in one line that continues "operator x ".
+    pub message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// A guest broke the contract in a call to the host. Returned by a host function, it ends the guest's call.
+#[derive(Debug)]
+pub(super) struct Misuse(pub(super) String);
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// A guest asked for its process to end.
+#[derive(Debug)]
+pub(super) struct Exit(pub(super) u8);
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "called exit({})", self.0)
+    }
+}
+
+impl std::error::Error for Exit {}
+
+impl Failure {
+    pub(super) fn new(cause: Cause, record: Option<usize>, message: impl Into<String>) -> Self {
+        Failure { cause, record, message: message.into() }
+    }
+
+    /// What ended a call, given wasmtime's error and what the guest and the limits have noted during the call.
+    pub(super) fn of_trap(error: &wasmtime::Error, guest: &mut Guest, limits: Limits) -> Self {
+        let panicked = guest.panicked.take();
+        let trap = error.downcast_ref::<Trap>();
+        if let Some(Misuse(message)) = error.downcast_ref() {
+            return Failure::new(Cause::HostCall, None, format!("misused the host: {message}"));
+        }
+        if trap == Some(&Trap::Interrupt) {
+            let time = humantime::format_duration(limits.time);
+            return Failure::new(Cause::Deadline, None, format!("ran longer than its time limit of {time} (limits.time)"));
+        }
+        if std::mem::take(&mut guest.memory.refused) {
+            let memory = limits::bytes(limits.memory);
+            let record = panicked.and_then(|(record, _)| record);
+            return Failure::new(Cause::Memory, record, format!("used more than its memory limit of {memory} (limits.memory)"));
+        }
+        if let Some((record, message)) = panicked {
+            return Failure::new(Cause::Panic, record, format!("panicked: {message}"));
+        }
+        Failure::new(Cause::Trap, None, describe_trap(error, trap))
+    }
+}
+
+fn describe_trap(error: &wasmtime::Error, trap: Option<&Trap>) -> String {
+    if let Some(exit) = error.downcast_ref::<Exit>() {
+        return exit.to_string();
+    }
+    let what = match trap {
+        Some(Trap::StackOverflow) => format!("calls nested deeper than its stack of {} allows", limits::bytes(STACK_BYTES as u64)),
+        Some(Trap::UnreachableCodeReached) => "aborted (`unreachable`) without saying why".into(),
+        Some(trap) => trap.to_string().trim_start_matches("wasm trap: ").into(),
+        None => one_line(&error.root_cause().to_string()),
+    };
+    let place = error.downcast_ref::<WasmBacktrace>().and_then(|trace| trace.frames().iter().find_map(|frame| frame.func_name()));
+    match place {
+        Some(function) => format!("trapped: {what}, in `{function}`"),
+        None => format!("trapped: {what}"),
+    }
+}
+
+/// Bytes of a guest's message that are kept.
+const MESSAGE_BYTES: usize = 2048;
+
+/// A guest's message as one line of bounded length.
+pub(super) fn one_line(message: &str) -> String {
+    let mut end = message.len().min(MESSAGE_BYTES);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut line = String::with_capacity(end);
+    for word in message[..end].split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().filter(|c| !c.is_control()));
+    }
+    if end < message.len() {
+        line.push('…');
+    }
+    if line.is_empty() { "(no message)".into() } else { line }
+}

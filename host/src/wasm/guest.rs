@@ -1,0 +1,196 @@
+//! [`Guest`]: what the host keeps beside one instance: the state and outputs lent to it, the call at hand, its limits and its log.
+//! The checks that several host functions share are here too.
+
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex};
+
+use super::failure::Misuse;
+use super::limits::{self, Deadline, MemoryLimit, Ticks};
+use super::log::GuestLog;
+use super::wasi::Wasi;
+use super::wire::{CellsReply, ColumnReply};
+use crate::plan::{Descriptor, Limits, OutputPort, StateKind};
+use crate::record::{Batch, Column, MalformedColumn, Outbox, hash_key};
+use crate::state::KeyedState;
+
+/// Which call is at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// `describe`, in an instance of its own.
+    Describe,
+    /// Instantiating and `open`.
+    Open,
+    /// `process`.
+    Process,
+    /// `finish`.
+    Finish,
+}
+
+/// What a guest may ask about its surroundings.
+pub(super) struct Facts {
+    /// Names and values, for `runtime.context`.
+    pub(super) context: Arc<Vec<(String, String)>>,
+    /// For `runtime.config`.
+    pub(super) config: Arc<str>,
+    /// Who speaks, in the log.
+    pub(super) operator: String,
+    /// Of which subtask.
+    pub(super) subtask: u16,
+}
+
+/// The data of an instance's store. What host functions change while they read the guest's memory is in cells, because both belong
+/// to the store.
+pub(super) struct Guest {
+    pub(super) phase: Phase,
+    pub(super) descriptor: Arc<Descriptor>,
+    pub(super) context: Arc<Vec<(String, String)>>,
+    pub(super) config: Arc<str>,
+    /// The batch, or the keys, of the call at hand.
+    pub(super) call: Arc<Batch>,
+    pub(super) state: RefCell<KeyedState>,
+    pub(super) outputs: RefCell<Vec<Outbox>>,
+    /// The first record that the call rejected, and why.
+    pub(super) rejected: Option<(usize, String)>,
+    /// What the guest said before it trapped.
+    pub(super) panicked: Option<(Option<usize>, String)>,
+    pub(super) memory: MemoryLimit,
+    pub(super) wasi: Wasi,
+    pub(super) log: Arc<Mutex<GuestLog>>,
+    /// The reply to the last `get`, whose buffers the next one uses.
+    pub(super) cells: RefCell<Arc<CellsReply>>,
+    /// The reply to the last `list-read`.
+    pub(super) page: RefCell<Arc<ColumnReply>>,
+    emitted: Cell<u64>,
+    written: Cell<u64>,
+}
+
+impl Guest {
+    pub(super) fn new(
+        descriptor: Arc<Descriptor>,
+        facts: Facts,
+        limits: Limits,
+        ticks: Ticks,
+        state: KeyedState,
+        outputs: Vec<Outbox>,
+    ) -> Self {
+        // Deterministic for each attempt: a run can be repeated, and two attempts don't draw the same numbers.
+        let seed = facts.context.iter().fold(0, |seed, (name, value)| hash_key(format!("{seed} {name}={value}").as_bytes()));
+        let log = Arc::new(Mutex::new(GuestLog::new(facts.operator, facts.subtask)));
+        Guest {
+            phase: Phase::Open,
+            descriptor,
+            context: facts.context,
+            config: facts.config,
+            call: Arc::default(),
+            state: RefCell::new(state),
+            outputs: RefCell::new(outputs),
+            rejected: None,
+            panicked: None,
+            memory: MemoryLimit::new(limits.memory),
+            wasi: Wasi::new(Arc::clone(&log), Deadline::new(ticks), seed),
+            log,
+            cells: RefCell::default(),
+            page: RefCell::default(),
+            emitted: Cell::new(0),
+            written: Cell::new(0),
+        }
+    }
+
+    /// Begins a call: takes the content of `batch`, and forgets what calls before it have left.
+    pub(super) fn begin(&mut self, phase: Phase, batch: &mut Batch) {
+        self.phase = phase;
+        self.swap_call(batch);
+        self.rejected = None;
+        self.panicked = None;
+        self.memory.refused = false;
+        self.emitted.set(0);
+        self.written.set(0);
+    }
+
+    /// Ends a call: gives the content of the batch back, and either keeps what the call did or takes it back.
+    pub(super) fn end(&mut self, batch: &mut Batch, succeeded: bool) {
+        self.swap_call(batch);
+        if succeeded {
+            self.state.get_mut().commit();
+        } else {
+            self.state.get_mut().undo();
+            self.outputs.get_mut().iter_mut().for_each(Outbox::discard);
+        }
+    }
+
+    fn swap_call(&mut self, batch: &mut Batch) {
+        let call = Arc::get_mut(&mut self.call).expect("the batch is shared only while the guest runs");
+        std::mem::swap(call, batch);
+    }
+
+    /// For functions that are useless or harmful outside of certain calls.
+    pub(super) fn allow_in(&self, phases: &[Phase], function: &str) -> Result<(), Misuse> {
+        if phases.contains(&self.phase) {
+            return Ok(());
+        }
+        Err(Misuse(match self.phase {
+            Phase::Describe => format!("{function}: `describe` must not call imports of cofferdam:operator"),
+            Phase::Open => format!("{function}: not to be called before `open` has returned"),
+            Phase::Process => format!("{function}: not to be called from `process`"),
+            Phase::Finish => format!("{function}: not to be called from `finish`"),
+        }))
+    }
+
+    /// A state by its index, if it is of one of `kinds`.
+    pub(super) fn state_index(&self, state: u32, kinds: &[StateKind], function: &str) -> Result<usize, Misuse> {
+        self.allow_in(&[Phase::Open, Phase::Process, Phase::Finish], function)?;
+        let states = &self.descriptor.states;
+        let Some(declared) = states.get(state as usize) else {
+            return Err(Misuse(format!("{function}: there is no state {state}; the descriptor has {}", states.len())));
+        };
+        if !kinds.contains(&declared.kind) {
+            return Err(Misuse(format!("{function}: state `{}` is of another kind ({:?})", declared.name, declared.kind)));
+        }
+        Ok(state as usize)
+    }
+
+    /// An output port by its index.
+    pub(super) fn output_port(&self, port: u32) -> Result<&OutputPort, Misuse> {
+        let outputs = &self.descriptor.outputs;
+        let missing = || Misuse(format!("output.emit: there is no output {port}; the descriptor has {}", outputs.len()));
+        outputs.get(port as usize).ok_or_else(missing)
+    }
+
+    /// Checks indices of keys.
+    pub(super) fn check_keys(&self, keys: &[u32], function: &str) -> Result<(), Misuse> {
+        let count = self.call.keys.len();
+        match keys.iter().find(|&&key| key as usize >= count) {
+            None => Ok(()),
+            Some(key) => Err(Misuse(format!("{function}: key {key} is beyond the {count} keys of this call"))),
+        }
+    }
+
+    /// Counts bytes that a call emits.
+    pub(super) fn count_emitted(&self, bytes: usize) -> Result<(), Misuse> {
+        let limit = limits::EMITTED_PER_CALL;
+        count(&self.emitted, bytes, limit).ok_or_else(|| Misuse(format!("output.emit: more than {} in one call", limits::bytes(limit))))
+    }
+
+    /// Counts bytes that a call writes into state.
+    pub(super) fn count_written(&self, bytes: usize, function: &str) -> Result<(), Misuse> {
+        let limit = limits::WRITTEN_PER_CALL;
+        count(&self.written, bytes, limit)
+            .ok_or_else(|| Misuse(format!("{function}: more than {} of state written in one call", limits::bytes(limit))))
+    }
+}
+
+fn count(counter: &Cell<u64>, bytes: usize, limit: u64) -> Option<()> {
+    let total = counter.get().saturating_add(bytes as u64);
+    counter.set(total);
+    (total <= limit).then_some(())
+}
+
+/// Checks that two parts that belong together have the same length.
+pub(super) fn check_len(what: &str, len: usize, records: usize, function: &str) -> Result<(), Misuse> {
+    if len == records { Ok(()) } else { Err(Misuse(format!("{function}: {what} has {len} entries, but there are {records} values"))) }
+}
+
+/// Checks a column from a guest.
+pub(super) fn check_column(what: &str, ends: &[u32], bytes: &[u8], function: &str) -> Result<(), Misuse> {
+    Column::check(ends, bytes).map_err(|malformed: MalformedColumn| Misuse(format!("{function}: {what} is no column: {malformed}")))
+}

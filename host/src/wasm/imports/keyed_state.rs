@@ -1,0 +1,123 @@
+//! `keyed-state`: reads and writes of the state that is lent to the instance, for many keys at once.
+
+use std::sync::Arc;
+
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, WasmList};
+
+use crate::plan::StateKind;
+use crate::wasm::failure::Misuse;
+use crate::wasm::guest::{Guest, check_column, check_len};
+use crate::wasm::limits::{self, LIST_PAGE, READ_AT_ONCE, STATE_VALUE};
+use crate::wasm::wire::{CellsReply, ColumnOut, ColumnReply};
+
+type Store<'a> = StoreContextMut<'a, Guest>;
+
+const VALUES: &[StateKind] = &[StateKind::Value, StateKind::Reducing];
+const LISTS: &[StateKind] = &[StateKind::List];
+const ANY: &[StateKind] = &[StateKind::Value, StateKind::Reducing, StateKind::List];
+
+/// Keys that are read before the size of the reply is looked at. With [`STATE_VALUE`] it keeps the reply far below 4 GiB.
+const READ_STEP: usize = 64;
+
+pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    let mut interface = linker.instance("cofferdam:operator/keyed-state@0.1.0")?;
+    interface.func_wrap("get", get)?;
+    interface.func_wrap("put", put)?;
+    interface.func_wrap("clear", clear)?;
+    interface.func_wrap("list-append", list_append)?;
+    interface.func_wrap("list-replace", list_replace)?;
+    interface.func_wrap("list-read", list_read)
+}
+
+fn get(store: Store<'_>, (state, keys): (u32, WasmList<u32>)) -> wasmtime::Result<(Arc<CellsReply>,)> {
+    const NAME: &str = "keyed-state.get";
+    let guest = store.data();
+    let state = guest.state_index(state, VALUES, NAME)?;
+    let keys = keys.as_le_slice(&store);
+    guest.check_keys(keys, NAME)?;
+    let mut reply = guest.cells.borrow_mut();
+    Arc::make_mut(&mut reply).refill(|cells| {
+        let mut keyed = guest.state.borrow_mut();
+        for step in keys.chunks(READ_STEP) {
+            keyed.get(state, &guest.call, step, cells);
+            if cells.values.bytes.len() > READ_AT_ONCE {
+                return Err(Misuse(format!("{NAME}: the values have more than {}", limits::bytes(READ_AT_ONCE as u64))));
+            }
+        }
+        Ok(())
+    })?;
+    Ok((Arc::clone(&reply),))
+}
+
+fn put(store: Store<'_>, (state, keys, values): (u32, WasmList<u32>, ColumnOut)) -> wasmtime::Result<()> {
+    const NAME: &str = "keyed-state.put";
+    let guest = store.data();
+    let state = guest.state_index(state, VALUES, NAME)?;
+    let keys = keys.as_le_slice(&store);
+    let (ends, bytes) = values_of(&store, &values, NAME)?;
+    guest.check_keys(keys, NAME)?;
+    check_len("`keys`", keys.len(), ends.len(), NAME)?;
+    guest.state.borrow_mut().put(state, &guest.call, keys, ends, bytes);
+    Ok(())
+}
+
+fn clear(store: Store<'_>, (state, keys): (u32, WasmList<u32>)) -> wasmtime::Result<()> {
+    const NAME: &str = "keyed-state.clear";
+    let guest = store.data();
+    let state = guest.state_index(state, ANY, NAME)?;
+    let keys = keys.as_le_slice(&store);
+    guest.check_keys(keys, NAME)?;
+    guest.state.borrow_mut().clear(state, &guest.call, keys);
+    Ok(())
+}
+
+fn list_append(store: Store<'_>, (state, keys, values): (u32, WasmList<u32>, ColumnOut)) -> wasmtime::Result<()> {
+    const NAME: &str = "keyed-state.list-append";
+    let guest = store.data();
+    let state = guest.state_index(state, LISTS, NAME)?;
+    let keys = keys.as_le_slice(&store);
+    let (ends, bytes) = values_of(&store, &values, NAME)?;
+    guest.check_keys(keys, NAME)?;
+    check_len("`keys`", keys.len(), ends.len(), NAME)?;
+    guest.state.borrow_mut().list_append(state, &guest.call, keys, ends, bytes);
+    Ok(())
+}
+
+fn list_replace(store: Store<'_>, (state, key, values): (u32, u32, ColumnOut)) -> wasmtime::Result<()> {
+    const NAME: &str = "keyed-state.list-replace";
+    let guest = store.data();
+    let state = guest.state_index(state, LISTS, NAME)?;
+    let (ends, bytes) = values_of(&store, &values, NAME)?;
+    guest.check_keys(&[key], NAME)?;
+    guest.state.borrow_mut().list_replace(state, &guest.call, key, ends, bytes);
+    Ok(())
+}
+
+fn list_read(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, u32, u32)) -> wasmtime::Result<(Arc<ColumnReply>,)> {
+    const NAME: &str = "keyed-state.list-read";
+    let guest = store.data();
+    let state = guest.state_index(state, LISTS, NAME)?;
+    guest.check_keys(&[key], NAME)?;
+    let mut reply = guest.page.borrow_mut();
+    Arc::make_mut(&mut reply).refill(|page| {
+        guest.state.borrow().list_read(state, &guest.call, key, start, max_bytes.min(LIST_PAGE), page);
+        Ok::<(), Misuse>(())
+    })?;
+    Ok((Arc::clone(&reply),))
+}
+
+/// Values to be written, checked and counted.
+fn values_of<'a>(store: &'a Store<'_>, values: &ColumnOut, function: &str) -> Result<(&'a [u32], &'a [u8]), Misuse> {
+    let (ends, bytes) = (values.ends.as_le_slice(store), values.bytes.as_le_slice(store));
+    check_column("`values`", ends, bytes, function)?;
+    let mut start = 0;
+    for &end in ends {
+        if (end - start) as usize > STATE_VALUE {
+            return Err(Misuse(format!("{function}: a value has more than {}", limits::bytes(STATE_VALUE as u64))));
+        }
+        start = end;
+    }
+    store.data().count_written(bytes.len() + 16 * ends.len(), function)?;
+    Ok((ends, bytes))
+}

@@ -1,0 +1,141 @@
+//! What a guest can make the host spend: memory, time, and what one call may leave behind. Memory is counted over all memories of an
+//! instance, because wasmtime limits each on its own, and a refusal is remembered, because a guest that runs out of memory merely
+//! executes `unreachable`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use wasmtime::{ResourceLimiter, Store};
+
+use super::guest::Guest;
+
+/// How deep calls within a guest may nest, in bytes of native stack. Whoever calls guests needs this much stack and about as much
+/// again for itself and the host functions below: the 2 MiB that std gives every thread are enough.
+pub(super) const STACK_BYTES: usize = 1 << 20;
+
+/// The unit in which a guest's time is measured.
+pub(super) const TICK: Duration = Duration::from_millis(10);
+
+/// Bytes that one call may emit.
+pub(super) const EMITTED_PER_CALL: u64 = 256 << 20;
+/// Bytes of state that one call may write.
+pub(super) const WRITTEN_PER_CALL: u64 = 256 << 20;
+/// Bytes of one value in state, or of one element of a list.
+pub(super) const STATE_VALUE: usize = 16 << 20;
+/// Bytes that one read of state may return.
+pub(super) const READ_AT_ONCE: usize = 64 << 20;
+/// Bytes that one page of a list may have, unless a single element has more.
+pub(super) const LIST_PAGE: u32 = 1 << 20;
+
+/// Bytes that a guest may hand to one host function.
+const HOST_CALL_BYTES: usize = 128 << 20;
+/// Handles to streams, pollables and the like.
+const HANDLES: usize = 1024;
+/// Elements of one table: function pointers, so far more than any guest has functions.
+const TABLE_ELEMENTS: usize = 1 << 20;
+/// Core instances, tables and memories of one component. Those of guests in Python have dozens.
+const PARTS: usize = 1000;
+
+/// Gives a new store its limits, apart from time, which each call sets anew.
+pub(super) fn apply(store: &mut Store<Guest>) {
+    store.limiter(|guest| &mut guest.memory);
+    store.set_hostcall_fuel(HOST_CALL_BYTES);
+    store.set_max_component_handles(HANDLES);
+}
+
+/// Counts an instance's memory.
+pub(super) struct MemoryLimit {
+    /// Bytes allowed.
+    limit: u64,
+    used: u64,
+    /// Whether memory was refused during the call at hand.
+    pub(super) refused: bool,
+}
+
+impl MemoryLimit {
+    pub(super) fn new(limit: u64) -> Self {
+        MemoryLimit { limit, used: 0, refused: false }
+    }
+}
+
+impl ResourceLimiter for MemoryLimit {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let used = self.used.saturating_add(desired.saturating_sub(current) as u64);
+        if used > self.limit {
+            self.refused = true;
+            return Ok(false);
+        }
+        self.used = used;
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(desired <= TABLE_ELEMENTS)
+    }
+
+    fn instances(&self) -> usize {
+        PARTS
+    }
+
+    fn tables(&self) -> usize {
+        PARTS
+    }
+
+    fn memories(&self) -> usize {
+        PARTS
+    }
+}
+
+/// Counts [`TICK`]s since the engine was made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ticks(Arc<AtomicU64>);
+
+impl Ticks {
+    pub(super) fn advance(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// When the call at hand must be over.
+#[derive(Debug)]
+pub(super) struct Deadline {
+    ticks: Ticks,
+    at: u64,
+}
+
+impl Deadline {
+    pub(super) fn new(ticks: Ticks) -> Self {
+        Deadline { ticks, at: u64::MAX }
+    }
+
+    /// Begins a call that may last `allowed` ticks.
+    pub(super) fn begin(&mut self, allowed: u64) {
+        self.at = self.ticks.now().saturating_add(allowed);
+    }
+
+    /// Whether the call has lasted too long.
+    pub(super) fn has_passed(&self) -> bool {
+        self.ticks.now() >= self.at
+    }
+}
+
+/// A limit of time in ticks, rounded up, and one more for the tick that is under way.
+pub(super) fn ticks_in(time: Duration) -> u64 {
+    let ticks = time.as_millis().div_ceil(TICK.as_millis()) + 1;
+    // Far from the end, because wasmtime adds its own count to it.
+    u64::try_from(ticks).unwrap_or(u64::MAX).min(u64::MAX / 2)
+}
+
+/// A number of bytes as people write it.
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        count if count >= 1 << 20 && count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),
+        count if count >= 1 << 10 && count.is_multiple_of(1 << 10) => format!("{} KiB", count >> 10),
+        count => format!("{count} bytes"),
+    }
+}
