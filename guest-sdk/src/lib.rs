@@ -1,1 +1,173 @@
-//! x
+//! Write stream operators for [Cofferdam](https://docs.rs/cofferdam) in Rust.
+//!
+//! An operator is a struct whose state lives in the host, and a method that takes a record. This one counts words; records with the
+//! same key, here the word, reach the same instance and share state:
+//!
+//! ```
+//! use cofferdam_sdk::prelude::*;
+//!
+//! #[operator(key = String)]
+//! struct Count {
+//!     n: ValueState<u64>,
+//! }
+//!
+//! #[operator]
+//! impl Count {
+//!     #[input]
+//!     fn words(&mut self, _: (), out: &mut Output<u64>) -> Result<()> {
+//!         let n = self.n.get().unwrap_or(0) + 1;
+//!         self.n.set(n);
+//!         out.emit(n);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() {
+//! // The same code runs natively over state in memory, so a unit test needs no host.
+//! use cofferdam_sdk::testing::{Harness, keyed};
+//!
+//! let mut count = Harness::<Count>::new();
+//! let out = count.process([keyed("a", ()), keyed("b", ()), keyed("a", ())]).unwrap();
+//! assert_eq!(out.values(), [1, 1, 2]);
+//! # }
+//! ```
+//!
+//! Built as a `cdylib` for `wasm32-wasip2`, the crate is a component that a job file names; the macros export it.
+//!
+//! # The struct
+//!
+//! `#[operator]` on a struct makes it an operator's. Fields that are states, [`ValueState`], [`ListState`] and [`ReducingState`], are
+//! kept by the host under the field's name, a value for each key. All other fields are made with `Default` and are caches: they are
+//! lost whenever the instance is replaced, and what a failing record did to them is not undone.
+//!
+//! * `#[operator(key = K)]`: records have the key `K`, and state is kept per key. Without it there is neither.
+//! * `#[operator(name = "…", version = "…")]`: for people; the crate's name and version unless given.
+//! * `#[state(name = "…")]` on a field: the state's name, if it is not the field's. `#[state(version = 2)]`: its version, to be raised
+//!   with every change of its type.
+//!
+//! # The methods
+//!
+//! `#[operator]` on its `impl` finds the methods by their marks. All return [`Result<()>`](Result).
+//!
+//! * `#[input] fn NAME(&mut self, value: V, meta: &Meta<K>, out: &mut Output<W>)`: called for each record. `V` is what records carry:
+//!   `&str` and `&[u8]` are borrowed from the batch, other types are read from it. `meta` has the key and the event time; it can be
+//!   left out, and so can `out`, which is an [`Output`] or a [`KeyedOutput`]. `NAME` is the name of the port.
+//! * `#[open] fn NAME(&mut self, context: &Context)`: called once before the first record, to read the `config`.
+//! * `#[finish] fn NAME(&mut self, meta: &Meta<K>, out: &mut Output<W>)`: called when all input has ended, once for each key that has
+//!   state; of an operator that is not keyed, once. Here too, `meta` and `out` can be left out.
+//!
+//! # When something is wrong
+//!
+//! A method that returns an error rejects its record: what the record did to state and output is undone, the others go on, and the
+//! job's settings say what becomes of it. A panic ends the instance; the host undoes the whole batch.
+//!
+//! # Types
+//!
+//! Values are what serde can write and what has a [`Schema`]: numbers, text, options, lists, maps, tuples, and your own types by
+//! [`#[record]`](macro@record). They travel as postcard, except text and bytes, which travel as they are.
+#![cfg_attr(not(test), deny(clippy::unwrap_used))]
+
+// The macros name the crate from outside.
+extern crate self as cofferdam_sdk;
+
+mod backend;
+#[doc(hidden)]
+pub mod bindings;
+mod codec;
+mod column;
+mod context;
+mod error;
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub mod export;
+mod key;
+mod log;
+mod operator;
+mod output;
+mod schema;
+mod scope;
+mod state;
+#[cfg(not(target_family = "wasm"))]
+pub mod testing;
+
+pub use codec::{Decode, Encode, EncodeAs, Json, Malformed, Value};
+pub use cofferdam_sdk_macros::{Schema, operator, record};
+pub use context::{Context, Meta};
+pub use error::{Error, Result};
+pub use key::{AsKey, Key, NoKey, SameKey};
+pub use log::{Level, log};
+pub use output::{KeyedOutput, Output};
+pub use schema::{Schema, Structure};
+pub use serde;
+pub use state::{ListIter, ListState, Max, Min, Reduce, ReducingState, Sum, ValueState};
+
+/// What an operator's file imports.
+pub mod prelude {
+    pub use crate::{
+        Context, Json, KeyedOutput, ListState, Max, Meta, Min, Output, Reduce, ReducingState, Result, Schema, Sum, ValueState, bail,
+        operator, record,
+    };
+}
+
+/// What the macros' code names.
+#[doc(hidden)]
+pub mod private {
+    pub use crate::codec::{read_postcard, write_postcard};
+    pub use crate::operator::{Fields, Operator, describe, input};
+    pub use crate::output::NoOutput;
+    pub use crate::scope::Scope;
+    pub use crate::state::{Handle, StateDescriptor};
+}
+
+/// Exports an operator as the component that its crate is, with the hooks that it has. Written by `#[operator]`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export {
+    ($operator:ident, $finish:literal) => {
+        #[cfg(target_family = "wasm")]
+        #[allow(unsafe_code, reason = "exports are no_mangle functions")]
+        const _: () = {
+            ::std::thread_local! {
+                static INSTANCE: $crate::export::Slot<$operator> = const { $crate::export::Slot::new() };
+            }
+
+            struct Component;
+
+            impl $crate::bindings::operator::exports::cofferdam::operator::operator::Guest for Component {
+                fn describe() -> $crate::bindings::descriptor::OperatorDescriptor {
+                    $crate::private::describe::<$operator>()
+                }
+
+                fn open() -> ::core::result::Result<(), ::std::string::String> {
+                    INSTANCE.with(|instance| instance.open())
+                }
+
+                fn process(
+                    port: u32,
+                    records: $crate::bindings::records::Batch,
+                ) -> ::core::result::Result<(), ::std::string::String> {
+                    INSTANCE.with(|instance| instance.process(port, &records))
+                }
+            }
+
+            $crate::bindings::operator::export_operator!(Component with_types_in $crate::bindings::operator);
+            $crate::__export_finish!(Component, $finish);
+        };
+    };
+}
+
+/// Exports the finish hook, if the operator has one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_finish {
+    ($component:ident, false) => {};
+    ($component:ident, true) => {
+        impl $crate::bindings::finish_hook::exports::cofferdam::operator::finish_hook::Guest for $component {
+            fn finish(keys: $crate::bindings::records::Column) -> ::core::result::Result<(), ::std::string::String> {
+                INSTANCE.with(|instance| instance.finish(&keys))
+            }
+        }
+
+        $crate::bindings::finish_hook::export_finish_hook!($component with_types_in $crate::bindings::finish_hook);
+    };
+}

@@ -1,1 +1,80 @@
-//! The command line.
+//! The command line: arguments in, one voice out. What a command answers goes to standard output; what it says on the way, to
+//! standard error. With `--output json` the answer and an error alike are one line of JSON, the last one on standard output.
+
+mod args;
+mod console;
+mod failure;
+mod summary;
+mod text;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use serde::Serialize;
+
+use crate::config::{self, Overrides};
+use crate::error::{Error, Kind, Result};
+use crate::{job, telemetry};
+use args::{Args, Command, JobFile, Output, RunArgs};
+use console::Console;
+
+/// Runs the program with the arguments of this process. Wrong usage and requests for help end the process in here.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    telemetry::init(&args.log, console::colours(), || console::Stderr);
+    let done = match &args.command {
+        Command::Run(command) => run(command, args.output),
+        Command::Validate(job) => validate(job, args.output),
+        Command::Inspect { file } => inspect(file, args.output),
+    };
+    ExitCode::from(done.unwrap_or_else(|error| failure::tell(&error, args.output)))
+}
+
+/// The exit code of a run that did not fail.
+fn run(args: &RunArgs, output: Output) -> Result<u8> {
+    let plan = config::load(&args.job.file, &Overrides { parallelism: args.job.parallelism })?;
+    let options = job::Options { fresh: args.fresh, from: args.from.clone(), allow_duplicates: args.allow_duplicates };
+    let console = Arc::new(Console::begin(&plan));
+    let ended = job::run(&plan, &options, console.clone());
+    console.end();
+    let summary = ended?;
+    match output {
+        Output::Json => console::print(&json(&summary)?)?,
+        // Standard output belongs to the job's records, which may be on their way into another program.
+        Output::Text => console::say(&summary::render(&summary)),
+    }
+    // As shells do it: ended by signal n.
+    Ok(summary.signal.and_then(|signal| u8::try_from(128 + signal).ok()).unwrap_or(0))
+}
+
+fn validate(args: &JobFile, output: Output) -> Result<u8> {
+    let plan = config::load(&args.file, &Overrides { parallelism: args.parallelism })?;
+    let report = job::validate(&plan)?;
+    if output == Output::Text {
+        console::print(&format!("job `{}` in {} is valid", plan.name, plan.file.display()))?;
+    }
+    answer(&report, output)
+}
+
+fn inspect(file: &Path, output: Output) -> Result<u8> {
+    answer(&job::inspect(file)?, output)
+}
+
+/// What a command was asked for.
+fn answer<T: Serialize>(answer: &T, output: Output) -> Result<u8> {
+    match output {
+        Output::Json => console::print(&json(answer)?)?,
+        Output::Text => console::print(&text::render(&serde_json::to_value(answer).map_err(not_json)?))?,
+    }
+    Ok(0)
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(not_json)
+}
+
+fn not_json(error: serde_json::Error) -> Error {
+    Error::new(Kind::Internal, format!("the answer can't be written as JSON: {error}"))
+}

@@ -1,11 +1,10 @@
 //! The job file as a whole: its text, `format`, `[job]`, `[checkpoint]`, and what its nodes make together.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use toml::Spanned;
 use toml::de::DeTable;
 
-use super::faults::{Faults, Span};
+use super::faults::Faults;
 use super::section::Section;
 use super::setting::{JobName, Location, Time, Whole};
 use super::{Overrides, links, locations, nodes};
@@ -26,7 +25,11 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
     if !errors.is_empty() {
         // What was salvaged around a syntax error would give faults that aren't there.
         for error in errors.into_iter().take(MAX_SYNTAX_ERRORS) {
-            faults.add(error.span().unwrap_or_default(), error.message(), "");
+            faults.add(
+                error.span().unwrap_or_default(),
+                error.message(),
+                "a job file is TOML: `key = \"text\"`, `[table]`, `[[list-of-tables]]`",
+            );
         }
         return None;
     }
@@ -36,14 +39,13 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
     }
     let job = job(&mut root, overrides);
     let checkpoint = checkpoint(&mut root, base);
-    let nodes = nodes::read(&mut root, base);
+    let drafts = nodes::read(&mut root, base);
     root.finish();
-
-    let (name, parallelism, max_parallelism) = job?;
-    let places = checkpoint.as_ref().zip(name.as_ref()).map(|((settings, span), name)| (settings.dir.join(name), span.clone()));
-    locations::check(faults, &nodes, places);
-    let nodes = links::connect(faults, nodes)?;
-    Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, checkpoint: checkpoint?.0, nodes })
+    let name = job.as_ref().and_then(|job| job.name.clone());
+    locations::check(faults, &drafts, name.as_ref().map(|name| checkpoint.dir.join(name)));
+    let nodes = links::connect(faults, drafts);
+    let Job { parallelism, max_parallelism, .. } = job?;
+    Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, checkpoint, nodes: nodes? })
 }
 
 /// Whether the rest of the file can be judged. A missing `format` is a fault like others; another one makes all else meaningless.
@@ -57,8 +59,14 @@ fn format_is_known(root: &mut Section<'_>) -> bool {
     known
 }
 
-/// Name, parallelism and max-parallelism.
-fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<(Option<String>, u16, u16)> {
+/// `[job]`.
+struct Job {
+    name: Option<String>,
+    parallelism: u16,
+    max_parallelism: u16,
+}
+
+fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<Job> {
     root.require("job", "name the job: `[job]` and a line `name = \"word-count\"`");
     let mut job = root.section("job")?;
     let name = job.required::<JobName>("name").map(|name| name.into_inner().0);
@@ -68,32 +76,31 @@ fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<(Option<String>,
     let written = parallelism.as_ref().map_or(1, |parallelism| parallelism.get_ref().0);
     let effective = overrides.parallelism.map_or(written, u64::from);
     if effective > max {
-        let (span, origin): (Option<Span>, _) = match overrides.parallelism {
-            Some(_) => (max_parallelism.as_ref().map(Spanned::span), " (-p on the command line)"),
-            None => (parallelism.as_ref().map(Spanned::span), ""),
+        let (span, origin) = match overrides.parallelism {
+            Some(_) => (max_parallelism.map(|max| max.span()), " (-p on the command line)"),
+            None => (parallelism.map(|parallelism| parallelism.span()), ""),
         };
         let message = format!("parallelism {effective}{origin} is above max-parallelism {max}");
-        job.fault(span.unwrap_or(job.span()), message, "lower the one or raise the other; max-parallelism is fixed for the life of the state");
+        job.fault(
+            span.unwrap_or(job.span()),
+            message,
+            "lower the one or raise the other; max-parallelism is fixed for the life of the state",
+        );
     }
     job.finish();
-    // Both are at most MAX_PARALLELISM, unless a fault was noted.
-    Some((name, u16::try_from(effective).unwrap_or(u16::MAX), u16::try_from(max).unwrap_or(u16::MAX)))
+    // A larger number than MAX_PARALLELISM is a fault that was noted.
+    let small = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
+    Some(Job { name, parallelism: small(effective), max_parallelism: small(max) })
 }
 
-/// The settings of checkpoints, and where their directory is given.
-fn checkpoint(root: &mut Section<'_>, base: &Path) -> Option<(CheckpointSettings, Span)> {
-    let place = |location: Option<&Spanned<Location>>| match location {
-        Some(given) => base.join(&given.get_ref().0),
-        None => base.join("checkpoints"),
-    };
-    let Some(mut section) = root.section("checkpoint") else {
-        let default: Option<&Spanned<Location>> = None;
-        return Some((CheckpointSettings { interval: None, dir: place(default) }, 0..0));
-    };
-    let interval = section.optional::<Time>("interval").map(|time| time.get_ref().0);
-    let dir = section.optional::<Location>("dir");
-    let span = dir.as_ref().map_or(section.span(), Spanned::span);
-    section.finish();
-    let dir: PathBuf = place(dir.as_ref());
-    Some((CheckpointSettings { interval, dir }, span))
+fn checkpoint(root: &mut Section<'_>, base: &Path) -> CheckpointSettings {
+    let mut settings = CheckpointSettings { interval: None, dir: base.join("checkpoints") };
+    if let Some(mut section) = root.section("checkpoint") {
+        settings.interval = section.optional::<Time>("interval").map(|time| time.into_inner().0);
+        if let Some(dir) = section.optional::<Location>("dir") {
+            settings.dir = base.join(dir.into_inner().0);
+        }
+        section.finish();
+    }
+    settings
 }

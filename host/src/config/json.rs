@@ -1,6 +1,6 @@
 //! An operator's `config`, as it reaches the operator: TOML turned into JSON.
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -8,8 +8,7 @@ use super::faults::Faults;
 
 /// The same table as JSON. Dates and times become strings; a number that JSON does not have is a fault.
 pub(super) fn table(table: &DeTable<'_>, faults: &Faults) -> Value {
-    let entry = |(key, entry): (&Spanned<_>, &_)| (String::from::<&std::borrow::Cow<'_, str>>(key.get_ref()), value(entry, faults));
-    Value::Object(table.iter().map(entry).collect::<Map<_, _>>())
+    Value::Object(table.iter().map(|(key, entry)| (key.get_ref().to_string(), value(entry, faults))).collect())
 }
 
 fn value(value: &Spanned<DeValue<'_>>, faults: &Faults) -> Value {

@@ -76,7 +76,7 @@ impl Links<'_> {
             let feeding = self.drafts.iter().filter(|other| other.role != Role::Sink && other.span != draft.span);
             let uids: Vec<&str> = feeding.filter_map(|other| Some(other.uid.as_ref()?.get_ref().as_str())).collect();
             let help = match closest(uid, uids.iter().copied()) {
-                Some(near) => format!("did you mean \"{near}\"?"),
+                Some(near) => format!("did you mean \"{near}{}\"?", &text[uid.len()..]),
                 None if uids.is_empty() => "there is nothing that could feed it: add a `[[source]]`".into(),
                 None => format!("what can feed it: {}", uids.join(", ")),
             };
@@ -84,8 +84,12 @@ impl Links<'_> {
         };
         let from = &self.drafts[node];
         match (from.role, port) {
-            (Role::Sink, _) => fault(format!("its input {quoted} is a sink, which has no output"), "name what feeds the sink instead".into()),
-            (Role::Source, Some(_)) => fault(format!("its input {quoted} names an output, but a source has only one"), format!("write \"{uid}\"")),
+            (Role::Sink, _) => {
+                fault(format!("its input {quoted} is a sink, which has no output"), "name what feeds the sink instead".into())
+            }
+            (Role::Source, Some(_)) => {
+                fault(format!("its input {quoted} names an output, but a source has only one"), format!("write \"{uid}\""))
+            }
             (Role::Operator, Some("")) => fault(format!("its input {quoted} names no output after the dot"), format!("write \"{uid}\"")),
             (_, port) => Some(Input { node, port: port.map(str::to_owned) }),
         }

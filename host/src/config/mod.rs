@@ -12,6 +12,8 @@ mod nodes;
 mod section;
 mod setting;
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use crate::error::{Error, Kind, Result};
@@ -34,7 +36,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Of kind [`Kind::Config`]: the file can't be read, or its faults, all of them, in the order in which they stand in the file.
 pub fn load(path: &Path, overrides: &Overrides) -> Result<Plan> {
     let text = read(path)?;
-    let absolute = std::path::absolute(path).map_err(|error| unreadable(path, &error.to_string()))?;
+    let absolute = std::path::absolute(path).map_err(|error| unreadable(path, &error))?;
     // The root directory can't be read as a file, so there is a parent.
     let base = absolute.parent().unwrap_or(Path::new("/"));
     let faults = Faults::new(path, text);
@@ -43,12 +45,13 @@ pub fn load(path: &Path, overrides: &Overrides) -> Result<Plan> {
 }
 
 fn read(path: &Path) -> Result<String> {
-    let size = std::fs::metadata(path).map_err(|error| unreadable(path, &error.to_string()))?.len();
-    if size > MAX_BYTES {
-        let message = format!("{} is no job file: it has {size} bytes, a job file at most {MAX_BYTES}", path.display());
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let message = format!("{} is no job file: it has more than {MAX_BYTES} bytes", path.display());
         return Err(Error::new(Kind::Config, message).help("give the path of the job's TOML file"));
     }
-    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error.to_string()))?;
     String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
         let message = format!("{} is no job file: byte {place} is not UTF-8 text", path.display());
@@ -56,7 +59,7 @@ fn read(path: &Path) -> Result<String> {
     })
 }
 
-fn unreadable(path: &Path, cause: &str) -> Error {
+fn unreadable(path: &Path, cause: &io::Error) -> Error {
     let message = format!("can't read the job file {}: {cause}", path.display());
     Error::new(Kind::Config, message).help("give the path of the job's TOML file")
 }

@@ -69,6 +69,9 @@ struct Reader<'a> {
     location: Option<Spanned<PathBuf>>,
 }
 
+/// Values that a key may have, each with what reads the keys that go with it.
+type Variants<'v, R, T> = &'v [(&'static str, fn(&mut R) -> Option<T>)];
+
 impl Reader<'_> {
     fn inputs(&mut self, role: Role) -> Vec<Spanned<String>> {
         if role == Role::Source {
@@ -121,7 +124,10 @@ impl Reader<'_> {
     }
 
     fn sink(&mut self) -> Option<SinkSettings> {
-        self.variant("type", &[("file", Self::file_sink), ("stdout", |_| Some(SinkSettings::Stdout)), ("blackhole", |_| Some(SinkSettings::Blackhole))])
+        self.variant(
+            "type",
+            &[("file", Self::file_sink), ("stdout", |_| Some(SinkSettings::Stdout)), ("blackhole", |_| Some(SinkSettings::Blackhole))],
+        )
     }
 
     fn file_sink(&mut self) -> Option<SinkSettings> {
@@ -141,7 +147,7 @@ impl Reader<'_> {
     }
 
     /// What the reader makes of it that belongs to the value of `key`, which also decides what other keys there may be.
-    fn variant<T>(&mut self, key: &'static str, variants: &[(&'static str, fn(&mut Self) -> Option<T>)]) -> Option<T> {
+    fn variant<T>(&mut self, key: &'static str, variants: Variants<'_, Self, T>) -> Option<T> {
         self.section.require(key, one_of(key, variants));
         match self.section.choice(key, variants) {
             Some(read) => read(self),

@@ -112,7 +112,11 @@ impl<'a> Section<'a> {
         if let Some(table) = value.get_ref().as_table() {
             return Some((table, value.span()));
         }
-        self.fault(value.span(), format!("`{key}` must be a table, found {}", self.describe(value)), format!("for example `{key} = {{ … }}`"));
+        self.fault(
+            value.span(),
+            format!("`{key}` must be a table, found {}", self.describe(value)),
+            format!("for example `{key} = {{ … }}`"),
+        );
         None
     }
 
@@ -129,20 +133,23 @@ impl<'a> Section<'a> {
         Some(json::table(table, self.faults))
     }
 
-    /// All sections under a key: `[[source]]`.
+    /// All sections under a key: `[[source]]`. A single one, `[source]`, is a fault and read all the same.
     pub(super) fn sections(&mut self, key: &'static str) -> Vec<Section<'a>> {
         let Some(value) = self.value(key) else { return Vec::new() };
+        let help = format!("begin each {key} with a line `[[{key}]]`");
         let items = match value.get_ref() {
             DeValue::Array(items) => items.iter().collect(),
             _ => vec![value],
         };
-        let section = |item: &'a Spanned<DeValue<'a>>| match (item.get_ref(), value.get_ref()) {
-            (DeValue::Table(table), DeValue::Array(_)) => Some(Section::new(self.faults, table, format!("[[{key}]]"), item.span())),
-            _ => {
-                let message = format!("`{key}` must be a list of tables, found {}", self.describe(item));
-                self.fault(item.span(), message, format!("begin each {key} with a line `[[{key}]]`"));
-                None
+        if items.is_empty() {
+            self.fault(value.span(), format!("`{key}` is empty"), &help);
+        }
+        let section = |item: &'a Spanned<DeValue<'a>>| {
+            let table = item.get_ref().as_table();
+            if table.is_none() || value.get_ref().is_table() {
+                self.fault(item.span(), format!("`{key}` must be a list of tables, found {}", self.describe(item)), &help);
             }
+            Some(Section::new(self.faults, table?, format!("[[{key}]]"), item.span()))
         };
         items.into_iter().filter_map(section).collect()
     }

@@ -41,18 +41,18 @@ impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
     }
 }
 
-/// The stable name of a source, operator or sink. It becomes part of paths, and a dot in `inputs` ends it.
-pub(super) struct Uid(pub(super) String);
+/// The stable name of a source, operator or sink, checked only: [`super::section::Section::uid`] keeps it. It becomes part of paths, and a dot in `inputs` ends it.
+pub(super) struct Uid;
 
 impl Setting for Uid {
     const EXAMPLE: &'static str = "\"word-count\"";
 
     fn expected() -> String {
-        "at most 100 of the characters A-Z, a-z, 0-9, - and _".into()
+        "1 to 100 of the characters A-Z, a-z, 0-9, - and _".into()
     }
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
-        name(value, "-_").map(Uid)
+        name(value, "-_").map(|_| Uid)
     }
 }
 
@@ -63,7 +63,7 @@ impl Setting for JobName {
     const EXAMPLE: &'static str = "\"word-count\"";
 
     fn expected() -> String {
-        "at most 100 of the characters A-Z, a-z, 0-9, ., - and _, and not begin with a dot".into()
+        "1 to 100 of the characters A-Z, a-z, 0-9, ., - and _, the first one no dot".into()
     }
 
     fn read(value: &DeValue<'_>) -> Option<Self> {

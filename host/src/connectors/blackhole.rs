@@ -16,6 +16,10 @@ impl Sink for Blackhole {
         Ok(Box::new(Blackhole))
     }
 
+    fn blocks(&self) -> bool {
+        false
+    }
+
     fn publish(&self, _staged: &[Staged]) -> Result<()> {
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Sources and sinks: what a job reads from and writes to outside the host. One folder or file each; all are synchronous and know
-//! nothing of dataflows. A reader is polled on a worker's thread and must not wait; a writer lives on a thread of its own and may.
+//! nothing of dataflows. A reader is polled on a worker's thread and must not wait; a writer may, on a thread of its own, if its sink
+//! says that it blocks.
 
 mod blackhole;
 mod durable;
@@ -69,6 +70,11 @@ pub trait Sink: Send + Sync {
     /// # Errors
     /// If the sink can't be written to.
     fn open(&self, attempt: AttemptId, subtask: u16) -> Result<Box<dyn SinkWriter>>;
+
+    /// Whether writing may block; if not, writers are called on the workers themselves.
+    fn blocks(&self) -> bool {
+        true
+    }
 
     /// Makes staged output visible. Idempotent: called again, after a crash at any point of it, it completes what is left.
     ///

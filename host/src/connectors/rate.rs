@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_source_that_reads_whenever_it_may_reads_at_the_rate() {
-        for rate in [0.25, 1.0, 3.0, 999.0, 44_100.0, 10_000_000.0] {
+        for rate in [0.25f64, 1.0, 3.0, 999.0, 44_100.0, 10_000_000.0] {
             let seconds = (10.0 / rate).max(2.0);
             let read: usize = run(rate, Duration::from_secs_f64(seconds)).iter().map(|&(_, n)| n).sum();
             let (most, slack) = (rate * seconds, (rate * STEP).max(1.0) + 1.0);

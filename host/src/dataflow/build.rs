@@ -58,7 +58,7 @@ pub struct Blueprint {
 
 /// A dataflow that runs on its worker threads.
 pub struct Running {
-    workers: timely::WorkerGuards<()>,
+    workers: timely::communication::WorkerGuards<()>,
 }
 
 impl Running {

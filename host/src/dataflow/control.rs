@@ -77,7 +77,7 @@ impl Control {
 
     fn wake(&self) {
         // A worker that is gone needs no waking.
-        self.lock().iter().for_each(|waker| drop(waker.activate()));
+        self.lock().iter().for_each(|waker| waker.activate().unwrap_or(()));
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<SyncActivator>> {

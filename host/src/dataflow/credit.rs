@@ -47,7 +47,7 @@ impl Credit {
             && let Some(waker) = self.waker.get()
         {
             // A worker that is gone needs no waking.
-            drop(waker.activate());
+            waker.activate().unwrap_or(());
         }
     }
 }

@@ -57,7 +57,7 @@ impl OperatorStage {
     /// Opens the first instance, over `state`.
     pub(super) fn open(place: OperatorPlace, state: crate::state::KeyedState, outboxes: Vec<crate::record::Outbox>) -> Result<Self> {
         let instance = Instance::open(&place.component, &place.context, place.settings.limits, state, outboxes)
-            .map_err(|failure| place.error("opening it", &failure, None))?;
+            .map_err(|unopened| place.error("opening it", &unopened.failure, None))?;
         Ok(OperatorStage { place, instance: Some(instance), freezing: VecDeque::new(), finish: Finish::NotYet })
     }
 
@@ -66,11 +66,11 @@ impl OperatorStage {
     }
 
     /// Hands it a batch; what it emits is appended to `emitted`.
-    pub(super) fn process(&mut self, batch: Batch, emitted: &mut Emitted) -> Result<()> {
+    pub(super) fn process(&mut self, mut batch: Batch, emitted: &mut Emitted) -> Result<()> {
         self.counts().add_in(batch.len() as u64);
-        match self.instance().process(0, batch) {
-            Ok(_) => self.drain(emitted),
-            Err((batch, failure)) => return Err(self.blame(batch, failure)),
+        match self.instance().process(0, &mut batch) {
+            Ok(()) => self.drain(emitted),
+            Err(failure) => return Err(self.blame(&batch, failure)),
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl OperatorStage {
             call.hashes.push(hash);
         }
         let last = call.keys.is_empty();
-        let finished = self.instance().finish(call);
+        let finished = self.instance().finish(&mut call);
         finished.map_err(|failure| self.place.error("its finish hook", &failure, None))?;
         self.drain(emitted);
         if !last {
@@ -139,14 +139,14 @@ impl OperatorStage {
     }
 
     /// A batch has failed: finds the record that is to blame, by halving where the guest did not say.
-    fn blame(&mut self, batch: Batch, failure: Failure) -> Error {
+    fn blame(&mut self, batch: &Batch, failure: Failure) -> Error {
         let found = match failure.record {
             Some(record) => Some((record, failure.clone())),
             None if failure.cause == Cause::Error => None,
-            None => self.halve(&batch),
+            None => self.halve(batch),
         };
         match found {
-            Some((record, failure)) => self.place.error("processing", &failure, Some((&batch, record))),
+            Some((record, failure)) => self.place.error("processing", &failure, Some((batch, record))),
             None => self.place.error(&format!("processing a batch of {} records", batch.len()), &failure, None),
         }
     }
@@ -176,7 +176,7 @@ impl OperatorStage {
         let (state, outboxes) = self.instance.take()?.into_parts();
         let opened = Instance::open(&self.place.component, &self.place.context, limits, state, outboxes);
         let instance = self.instance.insert(opened.ok()?);
-        let done = instance.process(0, part(batch, from, to)).map(drop).map_err(|(_, failure)| failure);
+        let done = instance.process(0, &mut part(batch, from, to));
         if done.is_ok() {
             instance.outputs().iter_mut().for_each(crate::record::Outbox::discard);
         }

@@ -52,6 +52,8 @@ pub struct Summary {
     pub attempt: AttemptId,
     /// How it ended.
     pub outcome: Outcome,
+    /// The signal that stopped it, if one did: 2 for SIGINT, 15 for SIGTERM.
+    pub signal: Option<i32>,
     /// What it began from; none: without state.
     pub restored: Option<Restored>,
     /// Worker threads.

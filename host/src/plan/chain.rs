@@ -42,13 +42,13 @@ pub enum Route {
 
 impl Layout {
     /// Cuts a plan whose edges fit its components' descriptors (one for each node that is an operator).
-    pub fn new(plan: &Plan, descriptors: &[Option<&Descriptor>]) -> Layout {
-        let ports = |node: usize| descriptors[node].map_or(1, |descriptor| descriptor.outputs.len());
+    pub fn new(plan: &Plan, descriptors: &[Option<Descriptor>]) -> Layout {
+        let ports = |node: usize| descriptors[node].as_ref().map_or(1, |descriptor| descriptor.outputs.len());
         let mut layout = Layout { chains: Vec::new(), edges: Vec::new(), routes: (0..plan.nodes.len()).map(|node| vec![Vec::new(); ports(node)]).collect() };
         let mut chain_of = Vec::with_capacity(plan.nodes.len());
         for (index, node) in plan.nodes.iter().enumerate() {
-            let keyed = descriptors[index].is_some_and(|descriptor| descriptor.inputs[0].partitioning == Partitioning::Keyed);
-            let port = |input: &super::Input| match (&input.port, descriptors[input.node]) {
+            let keyed = descriptors[index].as_ref().is_some_and(|descriptor| descriptor.inputs[0].partitioning == Partitioning::Keyed);
+            let port = |input: &super::Input| match (&input.port, &descriptors[input.node]) {
                 (Some(name), Some(from)) => from.outputs.iter().position(|output| output.name == *name).expect("the plan was fitted"),
                 _ => 0,
             };

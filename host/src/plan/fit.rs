@@ -99,7 +99,12 @@ impl View<'_> {
             NodeKind::Source(_) | NodeKind::Sink(SinkSettings::Blackhole) => None,
             NodeKind::Sink(SinkSettings::File { .. } | SinkSettings::Stdout) if from.value_schema.is_lines() => None,
             NodeKind::Sink(SinkSettings::File { .. } | SinkSettings::Stdout) => Some(Misfit::new(
-                format!("{} writes lines, so it takes values of schema text or json, but {} gives {}", name(to), from.name, from.value_schema),
+                format!(
+                    "{} writes lines, so it takes values of schema text or json, but {} gives {}",
+                    name(to),
+                    from.name,
+                    from.value_schema
+                ),
                 "put an operator between them that turns the records into text",
             )),
             NodeKind::Operator(_) => match self.descriptor(node)?.inputs.as_slice() {

@@ -96,10 +96,9 @@ impl Guest {
         }
     }
 
-    /// Begins a call: takes the content of `batch`, and forgets what calls before it have left.
-    pub(super) fn begin(&mut self, phase: Phase, batch: &mut Batch) {
+    /// Begins a call: forgets what calls before it have left.
+    pub(super) fn begin(&mut self, phase: Phase) {
         self.phase = phase;
-        self.swap_call(batch);
         self.rejected = None;
         self.panicked = None;
         self.memory.refused = false;
@@ -107,9 +106,8 @@ impl Guest {
         self.written.set(0);
     }
 
-    /// Ends a call: gives the content of the batch back, and either keeps what the call did or takes it back.
-    pub(super) fn end(&mut self, batch: &mut Batch, succeeded: bool) {
-        self.swap_call(batch);
+    /// Ends a call: keeps what it did, or takes it back.
+    pub(super) fn end(&mut self, succeeded: bool) {
         if succeeded {
             self.state.get_mut().commit();
         } else {
@@ -118,7 +116,8 @@ impl Guest {
         }
     }
 
-    fn swap_call(&mut self, batch: &mut Batch) {
+    /// Exchanges the batch at hand and `batch`, never during a call.
+    pub(super) fn swap_call(&mut self, batch: &mut Batch) {
         let call = Arc::get_mut(&mut self.call).expect("the batch is shared only while the guest runs");
         std::mem::swap(call, batch);
     }

@@ -175,6 +175,7 @@ impl Sink for FileSink {
         }
         // Also when all were renamed before: that attempt may have crashed in between.
         self.place.sync_dir(&self.place.dir)?;
-        self.place.sync_dir(&self.place.staging)
+        // Someone may have tidied it away once all was published.
+        if self.place.staging.is_dir() { self.place.sync_dir(&self.place.staging) } else { Ok(()) }
     }
 }

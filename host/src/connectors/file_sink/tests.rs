@@ -93,6 +93,8 @@ fn publication_goes_on_after_a_crash_at_any_point() {
         after.publish(&staged).unwrap();
         after.prepare(attempt(2)).unwrap();
         after.publish(&staged).unwrap();
+        fs::remove_dir(dir.join(STAGING)).unwrap();
+        after.publish(&staged).unwrap();
         assert_eq!(visible(&dir).len(), 3);
         assert!(visible(&dir).iter().all(|(_, content)| content == "x\n"));
     }

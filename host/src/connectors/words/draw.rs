@@ -123,7 +123,7 @@ mod tests {
         for keys in [1, 2, 3, 10, 1000, 1_000_000, 10_000_000, 1 << 40, 1 << 52] {
             let draw = |random| zipf(random, keys, log2(keys + 1));
             let mut different = 0;
-            for random in (0..10_000).map(|number| mix(number)).chain([0, u64::MAX]) {
+            for random in (0..10_000).map(mix).chain([0, u64::MAX]) {
                 let u = random as f64 / 2f64.powi(64);
                 let expected = ((u * ((keys + 1) as f64).ln()).exp().floor() as u64).min(keys) - 1;
                 let key = draw(random);

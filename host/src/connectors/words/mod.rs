@@ -70,7 +70,6 @@ impl Source for WordsSource {
 }
 
 /// What every line is.
-#[derive(Clone)]
 struct Lines {
     settings: WordsSettings,
     draw: Draw,

@@ -87,11 +87,7 @@ fn edges_fit_when_keys_and_values_are_of_the_same_schema() {
 #[test]
 fn a_misfit_names_both_ends_and_both_schemas() {
     for (gives, takes, message) in [
-        (
-            "o::text",
-            "i::json",
-            "input `i` of operator `down` takes values of schema json, but output `o` of operator `up` gives text",
-        ),
+        ("o::text", "i::json", "input `i` of operator `down` takes values of schema json, but output `o` of operator `up` gives text"),
         ("o::bytes", "i::text", "input `i` of operator `down` takes values of schema text, but output `o` of operator `up` gives bytes"),
         (
             "o::text",
@@ -115,16 +111,14 @@ fn a_source_gives_text_without_keys() {
     let plan = plan(vec![("s", source(), &[]), ("a", operator(), &["0"]), ("b", operator(), &["0"]), ("c", operator(), &["0"])]);
     let descriptors = [None, component(&["i::text"], &[]), component(&["i::bytes"], &[]), component(&["i:text:text"], &[])];
     let error = fit(&plan, &descriptors).unwrap_err();
-    assert_eq!(
-        error.message(),
-        "input `i` of operator `c` takes records keyed by schema text, but source `s` gives records without keys"
-    );
+    assert_eq!(error.message(), "input `i` of operator `c` takes records keyed by schema text, but source `s` gives records without keys");
 }
 
 #[test]
 fn sinks_of_lines_take_text_and_json_and_the_blackhole_takes_all() {
     for (gives, lines) in [("o::text", true), ("o:text:json", true), ("o::bytes", false), ("o::postcard{u64}", false)] {
-        for (sink, fits) in [(file_sink(), lines), (NodeKind::Sink(SinkSettings::Stdout), lines), (NodeKind::Sink(SinkSettings::Blackhole), true)]
+        for (sink, fits) in
+            [(file_sink(), lines), (NodeKind::Sink(SinkSettings::Stdout), lines), (NodeKind::Sink(SinkSettings::Blackhole), true)]
         {
             let plan = plan(vec![("s", source(), &[]), ("up", operator(), &["0"]), ("out", sink, &["1"])]);
             let fitted = fit(&plan, &[None, component(&["i::text"], &[gives]), None]);

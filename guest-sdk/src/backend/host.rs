@@ -1,0 +1,55 @@
+//! The host's functions.
+
+use crate::backend::EmitKeys;
+use crate::bindings::operator::cofferdam::operator::{keyed_state, output, runtime};
+use crate::column::{Cells, Column};
+
+/// The host that runs this guest.
+#[derive(Clone, Debug)]
+pub(crate) struct Backend;
+
+impl Backend {
+    pub(crate) fn get(&self, state: u32, keys: &[u32]) -> Cells {
+        keyed_state::get(state, keys)
+    }
+
+    pub(crate) fn put(&self, state: u32, keys: &[u32], values: &Column) {
+        keyed_state::put(state, keys, values);
+    }
+
+    pub(crate) fn clear(&self, state: u32, keys: &[u32]) {
+        keyed_state::clear(state, keys);
+    }
+
+    pub(crate) fn list_append(&self, state: u32, keys: &[u32], values: &Column) {
+        keyed_state::list_append(state, keys, values);
+    }
+
+    pub(crate) fn list_replace(&self, state: u32, key: u32, values: &Column) {
+        keyed_state::list_replace(state, key, values);
+    }
+
+    pub(crate) fn list_read(&self, state: u32, key: u32, start: u32, max_bytes: u32) -> Column {
+        keyed_state::list_read(state, key, start, max_bytes)
+    }
+
+    pub(crate) fn emit(&self, port: u32, keys: &EmitKeys, values: &Column, times: &[i64]) {
+        output::emit(port, keys, values, times);
+    }
+
+    pub(crate) fn reject(&self, record: u32, message: &str) {
+        output::reject(record, message);
+    }
+
+    pub(crate) fn context(&self) -> Vec<(String, String)> {
+        runtime::context()
+    }
+
+    pub(crate) fn config(&self) -> String {
+        runtime::config()
+    }
+
+    pub(crate) fn processing_time(&self) -> i64 {
+        runtime::processing_time()
+    }
+}

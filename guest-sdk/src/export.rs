@@ -1,0 +1,75 @@
+//! How an operator becomes a component: the one instance that a component holds, and the macro that exports its functions.
+
+use std::cell::RefCell;
+use std::panic::PanicHookInfo;
+
+use crate::backend::Backend;
+use crate::bindings::operator::cofferdam::operator::runtime;
+use crate::column::{Batch, Column};
+use crate::operator::{Instance, Operator};
+use crate::scope;
+
+/// A component's instance, once it is open.
+#[derive(Debug)]
+pub struct Slot<O: Operator>(RefCell<Option<Instance<O>>>);
+
+impl<O: Operator> Default for Slot<O> {
+    fn default() -> Self {
+        Slot::new()
+    }
+}
+
+impl<O: Operator> Slot<O> {
+    /// None yet.
+    pub const fn new() -> Self {
+        Slot(RefCell::new(None))
+    }
+
+    /// Builds and opens the operator.
+    ///
+    /// # Errors
+    /// Why its `open` failed.
+    pub fn open(&self) -> Result<(), String> {
+        std::panic::set_hook(Box::new(tell_host));
+        let instance = Instance::open(Backend).map_err(|error| error.to_string())?;
+        *self.0.borrow_mut() = Some(instance);
+        Ok(())
+    }
+
+    /// Works on a batch.
+    ///
+    /// # Errors
+    /// If the operator is not open.
+    pub fn process(&self, port: u32, batch: &Batch) -> Result<(), String> {
+        self.with(|instance| {
+            instance.process(port, batch);
+            Ok(())
+        })
+    }
+
+    /// Ends the operator's work for some keys.
+    ///
+    /// # Errors
+    /// Why its `finish` failed.
+    pub fn finish(&self, keys: &Column) -> Result<(), String> {
+        self.with(|instance| instance.finish(keys).map_err(|error| error.to_string()))
+    }
+
+    #[inline]
+    fn with(&self, work: impl FnOnce(&mut Instance<O>) -> Result<(), String>) -> Result<(), String> {
+        match &mut *self.0.borrow_mut() {
+            Some(instance) => work(instance),
+            None => Err("the operator was not opened".into()),
+        }
+    }
+}
+
+/// A panic ends in a trap, which has no message: so this tells the host beforehand.
+fn tell_host(info: &PanicHookInfo<'_>) {
+    let message = info.payload_as_str().unwrap_or("a panic without a message");
+    let message = match info.location() {
+        Some(place) => format!("{message} ({}:{})", place.file(), place.line()),
+        None => message.to_owned(),
+    };
+    runtime::panicked(scope::record(), &message);
+}

@@ -1,0 +1,169 @@
+//! What the `operator` macro makes of a struct and its methods, and [`Instance`], which drives it.
+
+use crate::backend::Backend;
+use crate::bindings::descriptor::OperatorDescriptor;
+use crate::codec::{Decode, Malformed};
+use crate::column::{Batch, Column};
+use crate::context::{Context, Meta};
+use crate::error::{Error, Result};
+use crate::key::MaybeKey;
+use crate::output::{OutputPort, Port, port};
+use crate::scope::{Scope, set_record};
+use crate::state::StateDescriptor;
+
+/// An operator's struct: what `#[operator]` on the struct implements.
+pub trait Fields: Sized + 'static {
+    /// The key of its records and its state, or [`NoKey`](crate::NoKey).
+    type Key: MaybeKey;
+
+    /// Its name, for people.
+    const NAME: &'static str;
+
+    /// Its version, for people.
+    const VERSION: &'static str;
+
+    /// Its states in the order of its fields.
+    fn states() -> Vec<StateDescriptor>;
+
+    /// A new one: states attached, everything else the default.
+    fn build(scope: &Scope) -> Self;
+
+    /// Of every state: undoes what the current record has done.
+    fn undo(&mut self);
+
+    /// Of every state: writes what the call has changed.
+    fn write_back(&mut self);
+
+    /// Of every state: forgets what the call has done.
+    fn forget(&mut self);
+}
+
+/// An operator's methods: what `#[operator]` on the `impl` implements.
+pub trait Operator: Fields {
+    /// What it sends records to.
+    type Output: OutputPort;
+
+    /// Its inputs' names and value schemas.
+    fn inputs() -> Vec<(&'static str, String)>;
+
+    /// Its `open`.
+    ///
+    /// # Errors
+    /// What the method returns.
+    fn on_open(&mut self, context: &Context) -> Result<()>;
+
+    /// Its method for input `port`.
+    ///
+    /// # Errors
+    /// If the value is not of the input's type, and what the method returns.
+    fn on_record(&mut self, port: u32, value: &[u8], meta: &Meta<'_, Self::Key>, out: &mut Self::Output) -> Result<()>;
+
+    /// Its `finish`.
+    ///
+    /// # Errors
+    /// What the method returns.
+    fn on_finish(&mut self, meta: &Meta<'_, Self::Key>, out: &mut Self::Output) -> Result<()>;
+}
+
+/// Reads a record's value for an input method.
+///
+/// # Errors
+/// Why it is no `T`.
+#[inline]
+pub fn input<'de, T: Decode<'de>>(bytes: &'de [u8]) -> Result<T> {
+    T::decode(bytes).map_err(bad_value)
+}
+
+#[cold]
+fn bad_value(error: Malformed) -> Error {
+    Error::new(format_args!("the value is {error}"))
+}
+
+/// The descriptor of `O`.
+pub fn describe<O: Operator>() -> OperatorDescriptor {
+    OperatorDescriptor {
+        name: O::NAME.into(),
+        version: O::VERSION.into(),
+        inputs: O::inputs().into_iter().map(|(name, schema)| port::<O::Key>(name, schema)).collect::<Vec<Port>>(),
+        outputs: O::Output::describe::<O::Key>(),
+        states: O::states(),
+        more: Vec::new(),
+    }
+}
+
+/// An open operator with its output.
+#[derive(Debug)]
+pub struct Instance<O: Operator> {
+    operator: O,
+    output: O::Output,
+    scope: Scope,
+}
+
+impl<O: Operator> Instance<O> {
+    /// Builds the operator and opens it.
+    pub(crate) fn open(backend: Backend) -> Result<Self> {
+        set_record(None);
+        let scope = Scope::new(backend);
+        let mut operator = O::build(&scope);
+        operator.on_open(&Context::new(scope.backend()))?;
+        let output = O::Output::new(&scope, O::Key::KEYED);
+        Ok(Instance { operator, output, scope })
+    }
+
+    /// Works on a batch. Records that fail are rejected, and the others go on.
+    pub(crate) fn process(&mut self, port: u32, batch: &Batch) {
+        self.scope.begin(batch.keys.len());
+        for index in 0..batch.values.len() {
+            let key = if O::Key::KEYED { batch.key_of[index] } else { 0 };
+            let time = batch.timestamps.get(index).copied();
+            // A batch has fewer records than bytes of a guest's memory.
+            set_record(Some(index as u32));
+            self.step(key, time);
+            let meta = Meta::new(&batch.keys, key, time, self.scope.backend());
+            if let Err(error) = self.operator.on_record(port, batch.values.get(index), &meta, &mut self.output) {
+                self.reject(index as u32, &error);
+            }
+            self.output.buffer().flush_if_full();
+        }
+        self.end();
+    }
+
+    /// All input has ended: once for each of `keys`; of an operator that is not keyed, once when there are none.
+    pub(crate) fn finish(&mut self, keys: &Column) -> Result<()> {
+        self.scope.begin(keys.len());
+        set_record(None);
+        let calls = if O::Key::KEYED { keys.len() } else { usize::from(keys.len() == 0) };
+        for key in 0..calls as u32 {
+            self.step(key, None);
+            let meta = Meta::new(keys, key, None, self.scope.backend());
+            if let Err(error) = self.operator.on_finish(&meta, &mut self.output) {
+                self.operator.forget();
+                self.output.buffer().forget();
+                return Err(error);
+            }
+            self.output.buffer().flush_if_full();
+        }
+        self.end();
+        Ok(())
+    }
+
+    #[inline]
+    fn step(&mut self, key: u32, time: Option<i64>) {
+        self.scope.step(key);
+        self.output.buffer().step(key, time);
+    }
+
+    /// The current record is bad: nothing of what it did remains.
+    #[cold]
+    fn reject(&mut self, record: u32, error: &Error) {
+        self.operator.undo();
+        self.output.buffer().undo();
+        self.scope.backend().reject(record, error.message());
+    }
+
+    fn end(&mut self) {
+        set_record(None);
+        self.operator.write_back();
+        self.output.buffer().end();
+    }
+}

@@ -1,0 +1,74 @@
+//! [`Scope`]: what the parts of an instance share about the call at hand.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::backend::Backend;
+
+thread_local! {
+    /// The record that is being worked on, for the message of a panic. Not in [`Scope`], because a panic hook has no way to it.
+    static RECORD: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Notes which record of the call is being worked on, if one is.
+#[inline]
+pub(crate) fn set_record(index: Option<u32>) {
+    RECORD.set(index);
+}
+
+/// The record that is being worked on.
+pub(crate) fn record() -> Option<u32> {
+    RECORD.get()
+}
+
+/// Which key is current, for the states, and the way to the host.
+#[derive(Clone, Debug)]
+pub struct Scope(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    keys: Cell<u32>,
+    key: Cell<u32>,
+    step: Cell<u64>,
+    backend: Backend,
+}
+
+impl Scope {
+    pub(crate) fn new(backend: Backend) -> Self {
+        Scope(Rc::new(Inner { keys: Cell::new(0), key: Cell::new(0), step: Cell::new(0), backend }))
+    }
+
+    /// A call with so many keys begins.
+    pub(crate) fn begin(&self, keys: usize) {
+        // Keys come in a column, whose length fits.
+        self.0.keys.set(keys as u32);
+    }
+
+    /// The next record, or key of `finish`, begins: its key by index.
+    #[inline]
+    pub(crate) fn step(&self, key: u32) {
+        self.0.key.set(key);
+        self.0.step.set(self.0.step.get() + 1);
+    }
+
+    /// The current key, as an index into the call's keys.
+    #[inline]
+    pub(crate) fn key(&self) -> u32 {
+        self.0.key.get()
+    }
+
+    /// How many keys the call has.
+    pub(crate) fn keys(&self) -> u32 {
+        self.0.keys.get()
+    }
+
+    /// A number that no two records share, greater than 0.
+    #[inline]
+    pub(crate) fn current_step(&self) -> u64 {
+        self.0.step.get()
+    }
+
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.0.backend
+    }
+}

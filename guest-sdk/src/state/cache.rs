@@ -1,0 +1,208 @@
+//! [`Cache`]: one value per key, for as long as a call lasts; what value and reducing states have in common.
+
+use std::mem;
+
+use crate::codec::Value;
+use crate::column::{Cells, Column};
+use crate::scope::Scope;
+
+/// What is known of one key's value.
+#[derive(Debug, Default)]
+enum Slot<T> {
+    /// Nothing yet.
+    #[default]
+    Unread,
+    /// The host has none.
+    Absent,
+    /// The host has this one.
+    Present(T),
+    /// To be removed from the host.
+    Removed,
+    /// To be written to the host.
+    Changed(T),
+}
+
+impl<T> Slot<T> {
+    fn is_changed(&self) -> bool {
+        matches!(self, Slot::Removed | Slot::Changed(_))
+    }
+
+    #[inline]
+    fn value(&self) -> Option<&T> {
+        match self {
+            Slot::Present(value) | Slot::Changed(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// The values of the call's keys: read in one go at the first read, written in one go at the end.
+#[derive(Debug)]
+pub(super) struct Cache<T> {
+    scope: Scope,
+    state: u32,
+    name: &'static str,
+    /// One for each of the call's keys; empty until the first use in a call.
+    slots: Vec<Slot<T>>,
+    /// What the host had, undecoded.
+    fetched: Option<Cells>,
+    /// The keys whose slots have changed. A record whose work was undone leaves none.
+    changed: Vec<u32>,
+    /// The slot of the current key as it was before the record of step `saved_at`. A record has one key, so one slot is enough.
+    saved: Slot<T>,
+    saved_at: u64,
+    /// Room that is used again in every call.
+    keys: Vec<u32>,
+    values: Column,
+}
+
+impl<T: Value> Cache<T> {
+    pub(super) fn new(scope: &Scope, state: u32, name: &'static str) -> Self {
+        Cache {
+            scope: scope.clone(),
+            state,
+            name,
+            slots: Vec::new(),
+            fetched: None,
+            changed: Vec::new(),
+            saved: Slot::Unread,
+            saved_at: 0,
+            keys: Vec::new(),
+            values: Column::new(),
+        }
+    }
+
+    /// The current key's slot, which may be unread.
+    #[inline]
+    fn slot(&mut self) -> &mut Slot<T> {
+        if self.slots.is_empty() {
+            self.make_slots();
+        }
+        let key = self.scope.key() as usize;
+        &mut self.slots[key]
+    }
+
+    #[cold]
+    fn make_slots(&mut self) {
+        self.slots.resize_with(self.scope.keys() as usize, Slot::default);
+        assert!(!self.slots.is_empty(), "state `{}` was used where no key is current", self.name);
+    }
+
+    /// The current key's value.
+    #[inline]
+    pub(super) fn get(&mut self) -> Option<&T> {
+        if matches!(self.slot(), Slot::Unread) {
+            self.read();
+        }
+        self.slot().value()
+    }
+
+    /// Reads the current key's slot, and for that those of all keys, once.
+    fn read(&mut self) {
+        if self.fetched.is_none() {
+            self.keys.clear();
+            self.keys.extend(0..self.scope.keys());
+            self.fetched = Some(self.scope.backend().get(self.state, &self.keys));
+        }
+        let key = self.scope.key() as usize;
+        let Some(cells) = &self.fetched else { return };
+        self.slots[key] = if cells.present[key] == 0 {
+            Slot::Absent
+        } else {
+            match T::decode(cells.values.get(key)) {
+                Ok(value) => Slot::Present(value),
+                Err(error) => super::unreadable(self.name, &error),
+            }
+        };
+    }
+
+    /// Replaces the current key's value.
+    #[inline]
+    pub(super) fn set(&mut self, value: T) {
+        self.replace(Slot::Changed(value));
+    }
+
+    /// Removes the current key's value.
+    pub(super) fn clear(&mut self) {
+        self.replace(Slot::Removed);
+    }
+
+    #[inline]
+    fn replace(&mut self, new: Slot<T>) {
+        let old = mem::replace(self.slot(), new);
+        if !old.is_changed() {
+            self.changed.push(self.scope.key());
+        }
+        let step = self.scope.current_step();
+        if self.saved_at != step {
+            self.saved_at = step;
+            self.saved = old;
+        }
+    }
+
+    /// Changes the current key's value in place, beginning with the default where there is none.
+    pub(super) fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R
+    where
+        T: Default + Clone,
+    {
+        if self.saved_at != self.scope.current_step() {
+            // The old value is kept by `replace`, and its copy is what changes.
+            let mut value = self.get().cloned().unwrap_or_default();
+            let result = change(&mut value);
+            self.set(value);
+            return result;
+        }
+        if self.get().is_none() {
+            self.set(T::default());
+        }
+        match self.slot() {
+            Slot::Changed(value) => change(value),
+            // This record wrote the slot, or it would not be saved.
+            _ => unreachable!("a slot that was written in this record has changed"),
+        }
+    }
+
+    pub(super) fn undo(&mut self) {
+        if self.saved_at != self.scope.current_step() {
+            return;
+        }
+        let saved = mem::take(&mut self.saved);
+        if !saved.is_changed() {
+            // The record's first write put its key there, and nothing came after it.
+            self.changed.pop();
+        }
+        *self.slot() = saved;
+        self.saved_at = 0;
+    }
+
+    pub(super) fn write_back(&mut self) {
+        if self.slots.is_empty() {
+            return;
+        }
+        self.keys.clear();
+        self.values.clear();
+        self.changed.retain(|&key| match &self.slots[key as usize] {
+            Slot::Changed(value) => {
+                self.keys.push(key);
+                self.values.push_with(|bytes| value.encode(bytes));
+                false
+            }
+            _ => true,
+        });
+        if !self.keys.is_empty() {
+            self.scope.backend().put(self.state, &self.keys, &self.values);
+        }
+        if !self.changed.is_empty() {
+            self.scope.backend().clear(self.state, &self.changed);
+        }
+        self.forget();
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.slots.clear();
+        self.fetched = None;
+        self.changed.clear();
+        self.saved = Slot::Unread;
+        self.saved_at = 0;
+    }
+}

@@ -1,0 +1,170 @@
+//! Whole jobs: words per second and CPU-second, pauses at barriers, start-up, size.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::{Row, cofferdam, median};
+
+/// Runs of each configuration; the median counts.
+const RUNS: usize = 3;
+
+/// Settings of a word-count job.
+struct Words {
+    keys: u64,
+    distribution: &'static str,
+    lines: u64,
+    parallelism: u16,
+    interval: Option<&'static str>,
+}
+
+impl Words {
+    /// Runs it in a directory of its own; returns the summary.
+    fn run(&self) -> Value {
+        let dir = tempfile::tempdir().expect("a directory");
+        let job = dir.path().join("job.toml");
+        std::fs::write(&job, self.toml()).expect("a writable directory");
+        let printed = cofferdam(&["run", "--output", "json", &job.to_string_lossy()]);
+        serde_json::from_str(&printed).expect("a summary")
+    }
+
+    fn toml(&self) -> String {
+        let interval = self.interval.map(|interval| format!("interval = \"{interval}\"\n")).unwrap_or_default();
+        let Words { keys, distribution, lines, parallelism, .. } = self;
+        format!(
+            r#"format = 1
+[job]
+name = "words"
+parallelism = {parallelism}
+[checkpoint]
+{interval}dir = "checkpoints"
+[[source]]
+uid = "lines"
+type = "generator"
+kind = "words"
+keys = {keys}
+words-per-line = 10
+lines = {lines}
+seed = 1
+distribution = "{distribution}"
+[[operator]]
+uid = "tokenize"
+component = "{}"
+inputs = ["lines"]
+[[operator]]
+uid = "count"
+component = "{}"
+inputs = ["tokenize"]
+[[sink]]
+uid = "out"
+type = "blackhole"
+inputs = ["count"]
+"#,
+            guest("word_count_tokenize"),
+            guest("word_count_count")
+        )
+    }
+}
+
+fn guest(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    root.join(format!("target/wasm32-wasip2/guest/{name}.wasm")).to_string_lossy().into_owned()
+}
+
+fn number(summary: &Value, pointer: &str) -> f64 {
+    summary.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
+}
+
+/// Words per second and per CPU-second of the median run, in millions.
+fn rates(words: &Words) -> (f64, f64) {
+    let runs: Vec<Value> = (0..RUNS).map(|_| words.run()).collect();
+    let total = (words.lines * 10) as f64 / 1e6;
+    let rate = |pointer| median(runs.iter().map(|summary| total / number(summary, pointer)).collect());
+    (rate("/seconds"), rate("/cpu-seconds"))
+}
+
+/// `word-count` with checkpoints every second.
+pub(crate) fn words() -> Vec<Row> {
+    let job = |keys, parallelism, lines| Words { keys, distribution: "zipf", lines, parallelism, interval: Some("1s") };
+    let (one, one_cpu) = rates(&job(10_000, 1, 4_000_000));
+    let (two, two_cpu) = rates(&job(10_000, 2, 8_000_000));
+    let (many, many_cpu) = rates(&job(1_000_000, 1, 2_000_000));
+    let row = |what: &str, wall: f64, cpu: f64| Row(what.into(), format!("{wall:.1} M words/s, {cpu:.1} M words per CPU-second"));
+    vec![
+        row("word-count, 10 k keys, -p 1", one, one_cpu),
+        row("word-count, 10 k keys, -p 2", two, two_cpu),
+        Row("the second worker gives".into(), format!("{:.2} times the words/s of one", two / one)),
+        row("word-count, 1 M keys, -p 1", many, many_cpu),
+    ]
+}
+
+/// 1 M keys, evenly drawn, so that nearly all are written between two barriers a second apart.
+pub(crate) fn pauses() -> Vec<Row> {
+    let job = |interval| Words { keys: 1_000_000, distribution: "uniform", lines: 3_000_000, parallelism: 2, interval };
+    let mut rows = Vec::new();
+    let mut base = f64::NAN;
+    for interval in [None, Some("1s"), Some("200ms")] {
+        let runs: Vec<Value> = (0..RUNS).map(|_| job(interval).run()).collect();
+        let rate = median(runs.iter().map(|summary| 30.0 / number(summary, "/seconds")).collect());
+        if interval.is_none() {
+            base = rate;
+            rows.push(Row("1 M keys, -p 2, no checkpoints".into(), format!("{rate:.1} M words/s")));
+            continue;
+        }
+        let figure = |pointer: &str| median(runs.iter().map(|summary| number(summary, pointer)).collect());
+        let pause = |what: &str| ["median", "p99", "max"].map(|part| format!("{:.0}", figure(&format!("/{what}/{part}")))).join(" / ");
+        let loss = (1.0 - rate / base) * 100.0;
+        let figures = format!(
+            "{rate:.1} M words/s (loss {loss:.0} %), freeze {} µs, slice {} µs (median / p99 / max), {} checkpoints",
+            pause("freezes"),
+            pause("slices"),
+            figure("/checkpoints")
+        );
+        rows.push(Row(format!("1 M keys, -p 2, a checkpoint each {}", interval.unwrap_or_default()), figures));
+    }
+    rows
+}
+
+/// From the start of the process to the first record out; size; memory of an idle job.
+pub(crate) fn start() -> Vec<Row> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = dir.path().join("job.toml");
+    let words = Words { keys: 100, distribution: "uniform", lines: 1, parallelism: 1, interval: Some("1s") };
+    std::fs::write(&job, words.toml().replace("blackhole", "stdout").replace("count\"]", "tokenize\"]")).expect("a writable directory");
+    let first = || {
+        #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+        let start = Instant::now();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam")).arg("run").arg(&job).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
+        let mut byte = [0];
+        child.stdout.take().expect("a pipe").read_exact(&mut byte).expect("a record");
+        let took = start.elapsed().as_secs_f64() * 1e3;
+        child.wait().expect("it ends");
+        took
+    };
+    first();
+    let took = median((0..9).map(|_| first()).collect());
+    let size = std::fs::metadata(env!("CARGO_BIN_EXE_cofferdam")).expect("the binary").len() as f64 / 1e6;
+    vec![
+        Row("start of the process to the first record out, components cached".into(), format!("{took:.0} ms")),
+        Row("size of the release binary, with line tables".into(), format!("{size:.1} MB")),
+        Row("memory of an idle job, -p 1".into(), idle()),
+    ]
+}
+
+/// Resident memory of a job that reads one record per second.
+fn idle() -> String {
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = dir.path().join("job.toml");
+    let words = Words { keys: 100, distribution: "uniform", lines: 1000, parallelism: 1, interval: Some("1s") };
+    std::fs::write(&job, words.toml().replace("seed = 1", "seed = 1\nrate = 1")).expect("a writable directory");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam")).arg("run").arg(&job).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary runs");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    resident.map_or("unknown".into(), |kib| format!("{:.1} MB", kib * 1024.0 / 1e6))
+}

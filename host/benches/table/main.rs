@@ -1,0 +1,52 @@
+//! The benchmark table (`make bench`): whole jobs through the release binary, the guest boundary in process, and what an operator
+//! notices of barriers. Prints a Markdown table; ARCHITECTURE.md keeps the last one. Nothing here asserts a time.
+
+mod boundary;
+mod jobs;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A row of the table: what was measured, and the figures.
+struct Row(String, String);
+
+fn main() {
+    // `cargo bench -- FILTER` runs the parts whose name contains the filter.
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let parts: &[(&str, fn() -> Vec<Row>)] = &[
+        ("words", jobs::words),
+        ("pauses", jobs::pauses),
+        ("start", jobs::start),
+        ("boundary", boundary::calls),
+        ("state", boundary::state),
+    ];
+    println!("| what | figures |\n| --- | --- |");
+    for (_, part) in parts.iter().filter(|(name, _)| name.contains(&filter)) {
+        part().into_iter().for_each(|Row(what, figures)| println!("| {what} | {figures} |"));
+    }
+}
+
+/// The median of several figures.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// The shortest of `runs` runs, in nanoseconds per unit: what the machine can do when nobody else uses it.
+fn best(runs: usize, units: u64, mut run: impl FnMut()) -> f64 {
+    let mut least = Duration::MAX;
+    for _ in 0..runs {
+        #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+        let start = Instant::now();
+        run();
+        least = least.min(start.elapsed());
+    }
+    least.as_nanos() as f64 / units as f64
+}
+
+/// Runs the binary and returns what it prints to stdout.
+fn cofferdam(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_cofferdam")).args(arguments).output().expect("the binary runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}

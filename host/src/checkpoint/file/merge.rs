@@ -1,0 +1,191 @@
+//! Merging state files into one: what newer ones say wins over, or comes after, what older ones say.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use super::FileError;
+use super::block::{Block, order};
+use super::read::{Blocks, StateReader};
+use super::write::{Writer, Written};
+use crate::error::{Error, Kind, Result};
+use crate::plan::StateDescriptor;
+use crate::record::KeyGroups;
+use crate::state::{Change, ChangeKind};
+
+/// Merges what `files` (from the oldest to the newest, at least one, all of the same operator) say about `groups`. With `base`, nothing
+/// lies below the oldest: then deletes are forgotten, appends are values, and the result is a base.
+///
+/// # Errors
+/// [`Kind::Checkpoint`] if a file is damaged, or if they don't belong together.
+pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool) -> Result<Written> {
+    let Some(first) = files.first() else {
+        return Err(Error::new(Kind::Internal, "no state files to merge"));
+    };
+    if let Some(other) = files.iter().find(|file| file.head().operator != first.head().operator) {
+        let (one, two) = (&first.head().operator, &other.head().operator);
+        return Err(refused(other, &FileError::Refused(format!("it belongs to operator `{two}`, not `{one}`"))));
+    }
+    let states = unite(files)?;
+    let epochs = files.iter().skip(1).fold(first.head().epochs, |all, file| all.union(file.head().epochs));
+    let mut writer = Writer::new(&first.head().operator, states, groups, epochs, base);
+    let mut sources = Sources::new(files, groups, &writer)?;
+    let mut same = Vec::new();
+    let mut value = Vec::new();
+    while sources.take_entry(&mut same)? {
+        let entry = same.iter().map(Item::change);
+        if let Some(change) = combine(entry, base, &mut value) {
+            writer.push(change).map_err(|error| refused(first, &error))?;
+        }
+        same.drain(..).try_for_each(|item| sources.advance(item))?;
+    }
+    writer.finish().map_err(|error| refused(first, &error))
+}
+
+/// What several changes of one entry, from the oldest to the newest, come to. None: nothing is left to say.
+fn combine<'v>(entry: impl Iterator<Item = Change<'v>>, base: bool, value: &'v mut Vec<u8>) -> Option<Change<'v>> {
+    let mut entry = entry.peekable();
+    let mut result = *entry.peek()?;
+    let single = {
+        entry.next();
+        entry.peek().is_none()
+    };
+    if !single {
+        value.clear();
+        value.extend_from_slice(result.value);
+        for change in entry {
+            result.kind = match (result.kind, change.kind) {
+                (_, ChangeKind::Put | ChangeKind::Delete) => {
+                    value.clear();
+                    change.kind
+                }
+                // What is appended to nothing is all that there is.
+                (ChangeKind::Put | ChangeKind::Delete, ChangeKind::Append) => ChangeKind::Put,
+                (ChangeKind::Append, ChangeKind::Append) => ChangeKind::Append,
+            };
+            value.extend_from_slice(change.value);
+        }
+        result.value = value;
+    }
+    match result.kind {
+        ChangeKind::Delete if base => None,
+        ChangeKind::Append if base => Some(Change { kind: ChangeKind::Put, ..result }),
+        _ => Some(result),
+    }
+}
+
+/// All states of all files by name.
+fn unite(files: &[StateReader]) -> Result<Vec<StateDescriptor>> {
+    let mut all: Vec<StateDescriptor> = Vec::new();
+    for file in files {
+        for state in &file.head().states {
+            match all.binary_search_by(|other| other.name.cmp(&state.name)) {
+                Err(place) => all.insert(place, state.clone()),
+                Ok(place) if all[place] == *state => {}
+                // Bytes of two schemas in one state would be read by either as its own.
+                Ok(_) => {
+                    let reason = format!("state `{}` differs from that of an older file in kind, schema or version", state.name);
+                    return Err(refused(file, &FileError::Refused(reason)));
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn refused(file: &StateReader, error: &FileError) -> Error {
+    Error::new(Kind::Checkpoint, format!("{}: can't be merged: {error}", file.path()))
+}
+
+/// The place of a file's next change.
+struct Item {
+    block: Rc<Block>,
+    index: usize,
+    /// The file: the larger, the newer.
+    file: usize,
+    /// The state's number in the merged file.
+    state: u16,
+}
+
+impl Item {
+    fn change(&self) -> Change<'_> {
+        Change { state: self.state, ..self.block.get(self.index) }
+    }
+}
+
+impl Ord for Item {
+    fn cmp(&self, other: &Self) -> Ordering {
+        order(self.change()).cmp(&order(other.change())).then(self.file.cmp(&other.file))
+    }
+}
+
+impl PartialOrd for Item {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Item {}
+
+/// The files being merged, each at its next change.
+struct Sources<'r> {
+    blocks: Vec<Blocks<'r>>,
+    /// For each file and each of its states, the state's number in the merged file. Numbers keep the order, since both are by name.
+    numbers: Vec<Vec<u16>>,
+    groups: KeyGroups,
+    heap: BinaryHeap<Reverse<Item>>,
+}
+
+impl<'r> Sources<'r> {
+    fn new(files: &'r [StateReader], groups: KeyGroups, writer: &Writer) -> Result<Self> {
+        let number = |state: &StateDescriptor| writer.number(&state.name);
+        let numbers = files.iter().map(|file| file.head().states.iter().map(number).collect());
+        let blocks = files.iter().map(|file| Blocks::new(file, groups));
+        let mut sources = Sources { blocks: blocks.collect(), numbers: numbers.collect(), groups, heap: BinaryHeap::new() };
+        (0..files.len()).try_for_each(|file| sources.enter_block(file))?;
+        Ok(sources)
+    }
+
+    /// Takes the changes of the next entry, from the oldest to the newest, into `same`; false at the end.
+    fn take_entry(&mut self, same: &mut Vec<Item>) -> Result<bool> {
+        let Some(Reverse(first)) = self.heap.pop() else { return Ok(false) };
+        while let Some(Reverse(next)) = self.heap.peek()
+            && order(next.change()) == order(first.change())
+        {
+            same.extend(self.heap.pop().map(|Reverse(item)| item));
+        }
+        same.insert(0, first);
+        Ok(true)
+    }
+
+    /// Puts the change after `item` in line.
+    fn advance(&mut self, item: Item) -> Result<()> {
+        self.enter(item.block, item.index + 1, item.file)
+    }
+
+    /// Puts the first change in `groups` from `index` on in line, of this block or of one after it.
+    fn enter(&mut self, block: Rc<Block>, index: usize, file: usize) -> Result<()> {
+        let Some(index) = (index..block.len()).find(|&index| self.groups.contains(block.get(index).group)) else {
+            return self.enter_block(file);
+        };
+        let state = self.numbers[file][usize::from(block.get(index).state)];
+        self.heap.push(Reverse(Item { block, index, file, state }));
+        Ok(())
+    }
+
+    fn enter_block(&mut self, file: usize) -> Result<()> {
+        while let Some(block) = self.blocks[file].next().transpose()? {
+            let found = (0..block.len()).find(|&index| self.groups.contains(block.get(index).group));
+            if let Some(index) = found {
+                return self.enter(block, index, file);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! State files: the changes of one operator over a range of key groups, for one snapshot or, merged, for several.
+//!
+//! ```text
+//! frame: head     operator, key groups, epochs, states by name, and where each block lies
+//! frame: block    about 64 KiB of changes, compressed
+//! frame: block    …
+//! ```
+//!
+//! Changes stand in the order of key group, state, key, each entry at most once. States are numbered by their place in the head, where
+//! they stand by name: so the numbers mean something without the component, and the order is the same in all files of an operator.
+//! Blocks follow each other to the end of the file, so that a reader of some key groups finds the blocks that it needs from the head,
+//! and a missing end is noticed.
+
+mod block;
+mod head;
+mod merge;
+mod read;
+mod write;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::codec::CodecError;
+
+pub use head::Head;
+pub use merge::merge;
+pub use read::{ChangeCursor, StateReader};
+pub use write::{FileFacts, Written, write};
+
+/// Why a state file can't be read or written. One line each, without the file's path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum FileError {
+    /// A frame, or what it holds, is not as it should be.
+    #[error("{0}")]
+    Codec(#[from] CodecError),
+    /// Everything can be decoded, but does not hold together.
+    #[error("the state file does not hold together: {0}")]
+    Inconsistent(String),
+    /// What is to be written breaks a rule.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl FileError {
+    fn inconsistent(reason: impl Into<String>) -> Self {
+        FileError::Inconsistent(reason.into())
+    }
+}

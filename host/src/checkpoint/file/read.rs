@@ -1,0 +1,179 @@
+//! Reading a state file: some or all of its key groups, block by block, with everything checked.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use super::FileError;
+use super::block::{Block, order};
+use super::head::Head;
+use crate::error::{Error, Kind, Result};
+use crate::plan::StateDescriptor;
+use crate::record::KeyGroups;
+use crate::state::Change;
+
+/// An opened state file.
+#[derive(Clone, Debug)]
+pub struct StateReader {
+    path: String,
+    head: Head,
+    /// The blocks, back to back.
+    blocks: Bytes,
+}
+
+impl StateReader {
+    /// Opens the state file with content `bytes`; `path` is only for errors. Checks the head; blocks are checked as they are read.
+    ///
+    /// # Errors
+    /// [`Kind::Checkpoint`] if it is no state file, damaged, truncated, or from the future.
+    pub fn open(path: impl Into<String>, bytes: Bytes) -> Result<Self> {
+        let path = path.into();
+        let (head, rest) = Head::decode(&bytes).map_err(|error| broken(&path, &error))?;
+        let blocks = bytes.slice_ref(rest);
+        Ok(StateReader { path, head, blocks })
+    }
+
+    /// What the file says about itself.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The path given when it was opened.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The changes in `groups`, in order, with states numbered as in [`Head::states`].
+    pub fn changes(&self, groups: KeyGroups) -> ChangeCursor<'_> {
+        ChangeCursor { blocks: Blocks::new(self, groups), block: None, next: 0, states: None }
+    }
+
+    /// The changes in `groups`, in order, with states numbered by their place in `states`.
+    ///
+    /// # Errors
+    /// [`Kind::Checkpoint`] if the file holds changes of a state that is not among `states`, or is of another kind there.
+    pub fn changes_for(&self, groups: KeyGroups, states: &[StateDescriptor]) -> Result<ChangeCursor<'_>> {
+        let mut numbers = Vec::with_capacity(self.head.states.len());
+        for (state, &count) in self.head.states.iter().zip(&self.head.counts) {
+            let found = states.iter().position(|other| other.name == state.name && other.kind == state.kind);
+            numbers.push(match found {
+                Some(number) => number as u16,
+                // Nothing asks for the number of a state without changes.
+                None if count == 0 => u16::MAX,
+                None => return Err(self.misfit(state, states)),
+            });
+        }
+        Ok(ChangeCursor { states: Some(numbers), ..self.changes(groups) })
+    }
+
+    fn misfit(&self, state: &StateDescriptor, states: &[StateDescriptor]) -> Error {
+        let (path, operator, name) = (&self.path, &self.head.operator, &state.name);
+        let reason = match states.iter().find(|other| other.name == *name) {
+            Some(other) => format!("is of the kind {:?} there and {:?} now", state.kind, other.kind).to_lowercase(),
+            None => "is no longer declared".into(),
+        };
+        Error::new(Kind::Checkpoint, format!("{path}: state `{name}` of operator `{operator}` {reason}"))
+            .help("declare it as it was, or begin a new run without state with `--fresh`")
+    }
+}
+
+/// Changes of a state file, one after the other. Not an iterator, because a change borrows from the block at hand.
+#[derive(Debug)]
+pub struct ChangeCursor<'r> {
+    blocks: Blocks<'r>,
+    block: Option<Rc<Block>>,
+    /// The next change of the block.
+    next: usize,
+    /// For each state of the file its number for the caller; none: as in the file.
+    states: Option<Vec<u16>>,
+}
+
+impl ChangeCursor<'_> {
+    /// The next change; none at the end.
+    ///
+    /// # Errors
+    /// [`Kind::Checkpoint`] if a block is damaged.
+    pub fn next(&mut self) -> Result<Option<Change<'_>>> {
+        let groups = self.blocks.groups;
+        loop {
+            let left = self.block.as_ref().map_or(0, |block| block.len() - self.next);
+            if left == 0 {
+                self.block = self.blocks.next().transpose()?;
+                self.next = 0;
+                if self.block.is_none() {
+                    return Ok(None);
+                }
+                continue;
+            }
+            self.next += 1;
+            if self.block.as_ref().is_some_and(|block| groups.contains(block.get(self.next - 1).group)) {
+                break;
+            }
+        }
+        let change = self.block.as_ref().map(|block| block.get(self.next - 1));
+        Ok(change.map(|change| match &self.states {
+            Some(numbers) => Change { state: numbers[usize::from(change.state)], ..change },
+            None => change,
+        }))
+    }
+}
+
+/// The blocks that hold changes of some key groups. A block may hold others besides.
+#[derive(Debug)]
+pub(super) struct Blocks<'r> {
+    reader: &'r StateReader,
+    pub(super) groups: KeyGroups,
+    /// The next block.
+    next: usize,
+    /// Where it lies.
+    at: usize,
+    /// The block before it, if it was read: the two must be in order.
+    before: Option<Rc<Block>>,
+}
+
+impl<'r> Blocks<'r> {
+    pub fn new(reader: &'r StateReader, groups: KeyGroups) -> Self {
+        Blocks { reader, groups, next: 0, at: 0, before: None }
+    }
+
+    fn read(&mut self, index: usize, at: usize) -> Result<Rc<Block>, FileError> {
+        let head = &self.reader.head;
+        let place = head.blocks[index];
+        // Opening has checked that the blocks fill the file.
+        let frame = &self.reader.blocks[at..at + place.bytes as usize];
+        let block = Block::decode(frame, place, head.states.len())?;
+        if let Some(before) = &self.before
+            && order(before.get(before.len() - 1)) >= order(block.get(0))
+        {
+            return Err(FileError::inconsistent("its blocks are out of order"));
+        }
+        Ok(Rc::new(block))
+    }
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = Result<Rc<Block>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(place) = self.reader.head.blocks.get(self.next) {
+            let (index, at) = (self.next, self.at);
+            self.next += 1;
+            self.at += place.bytes as usize;
+            if place.first >= self.groups.end {
+                break;
+            }
+            if place.last < self.groups.start {
+                continue;
+            }
+            let read = self.read(index, at);
+            self.before = read.as_ref().ok().cloned();
+            return Some(read.map_err(|error| broken(&self.reader.path, &error)));
+        }
+        None
+    }
+}
+
+/// An error about the file at `path`.
+fn broken(path: &str, error: &FileError) -> Error {
+    Error::new(Kind::Checkpoint, format!("{path}: {error}"))
+}

@@ -1,0 +1,170 @@
+//! Writing a state file: from the packed, unsorted changes that a worker hands over.
+
+use bytes::Bytes;
+
+use super::FileError;
+use super::block::BlockBuilder;
+use super::head::Head;
+use crate::checkpoint::manifest::{Epochs, StateFile};
+use crate::error::{Error, Kind, Result};
+use crate::plan::StateDescriptor;
+use crate::record::KeyGroups;
+use crate::state::{Change, Changes};
+
+/// What a state file is about.
+#[derive(Clone, Copy, Debug)]
+pub struct FileFacts<'a> {
+    /// The operator whose state it is.
+    pub operator: &'a str,
+    /// The operator's states, in the order by which changes number them.
+    pub states: &'a [StateDescriptor],
+    /// The key groups that it covers.
+    pub groups: KeyGroups,
+    /// The epochs whose changes it holds.
+    pub epochs: Epochs,
+}
+
+/// A state file, ready to be stored.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its content.
+    pub bytes: Bytes,
+    /// The key groups that it covers.
+    pub groups: KeyGroups,
+    /// The epochs whose changes it holds.
+    pub epochs: Epochs,
+    /// How many changes it holds.
+    pub entries: u64,
+    /// The crc32c of its content.
+    pub checksum: u32,
+    /// Whether nothing lies below it.
+    pub base: bool,
+}
+
+impl Written {
+    /// What a manifest says about it when it lies at `path`, relative to the run's directory.
+    pub fn at(&self, path: String) -> StateFile {
+        let Written { groups, epochs, entries, base, .. } = *self;
+        StateFile { path, groups, epochs, entries, bytes: self.bytes.len() as u64, checksum: format!("{:08x}", self.checksum), base }
+    }
+}
+
+/// The state file of all `changes` together: one or several parts of the same snapshot, each entry at most once over all of them.
+///
+/// # Errors
+/// [`Kind::Internal`] if an entry occurs twice, or lies outside of the key groups or states; [`Kind::Checkpoint`] if an entry is too
+/// large for a state file.
+pub fn write(facts: FileFacts<'_>, changes: &[Changes]) -> Result<Written> {
+    write_sorted(facts, changes).map_err(|error| {
+        let FileFacts { operator, epochs, .. } = facts;
+        let kind = if matches!(error, FileError::Refused(_)) { Kind::Checkpoint } else { Kind::Internal };
+        Error::new(kind, format!("operator `{operator}`: its state of epoch {} can't be written: {error}", epochs.last))
+    })
+}
+
+/// A change with what decides its place most often, so that sorting seldom looks at keys.
+struct Ranked<'a> {
+    place: u32,
+    prefix: u64,
+    change: Change<'a>,
+}
+
+fn write_sorted(facts: FileFacts<'_>, changes: &[Changes]) -> Result<Written, FileError> {
+    let (states, places) = by_name(facts.states);
+    let mut ranked = Vec::with_capacity(changes.iter().map(Changes::len).sum());
+    for mut change in changes.iter().flat_map(Changes::iter) {
+        let Some(&state) = places.get(usize::from(change.state)) else {
+            return Err(FileError::Inconsistent(format!("a change is of state {}, and there are {}", change.state, places.len())));
+        };
+        change.state = state;
+        let place = u32::from(change.group) << 16 | u32::from(state);
+        ranked.push(Ranked { place, prefix: prefix(change.key), change });
+    }
+    ranked.sort_unstable_by(|a, b| (a.place, a.prefix).cmp(&(b.place, b.prefix)).then_with(|| a.change.key.cmp(b.change.key)));
+    let mut writer = Writer::new(facts.operator, states, facts.groups, facts.epochs, false);
+    ranked.iter().try_for_each(|ranked| writer.push(ranked.change))?;
+    writer.finish()
+}
+
+/// The first eight bytes of a key as a number that sorts as they do.
+fn prefix(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = key.len().min(8);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(bytes)
+}
+
+/// The states by name, and for each of `states` its place among them.
+fn by_name(states: &[StateDescriptor]) -> (Vec<StateDescriptor>, Vec<u16>) {
+    let mut order: Vec<usize> = (0..states.len()).collect();
+    order.sort_by(|&a, &b| states[a].name.cmp(&states[b].name));
+    let mut places = vec![0; states.len()];
+    for (place, &state) in order.iter().enumerate() {
+        // Descriptors hold far fewer states than a u16 counts; reading checks it.
+        places[state] = place as u16;
+    }
+    (order.into_iter().map(|state| states[state].clone()).collect(), places)
+}
+
+/// Takes changes in order and packs them into blocks.
+pub(super) struct Writer {
+    head: Head,
+    block: BlockBuilder,
+    blocks: Vec<u8>,
+    /// Key group and state of the last change; none before the first.
+    last: Option<(u16, u16)>,
+    last_key: Vec<u8>,
+}
+
+impl Writer {
+    /// A writer for an operator with `states`, which stand by name.
+    pub fn new(operator: &str, states: Vec<StateDescriptor>, groups: KeyGroups, epochs: Epochs, base: bool) -> Self {
+        let counts = vec![0; states.len()];
+        let head = Head { operator: operator.into(), groups, epochs, base, states, counts, blocks: Vec::new() };
+        Writer { head, block: BlockBuilder::default(), blocks: Vec::new(), last: None, last_key: Vec::new() }
+    }
+
+    /// The number of the state with this name, which must exist.
+    pub fn number(&self, name: &str) -> u16 {
+        // Fewer than 2^16: decoding a head has checked it, and all files of an operator name much the same states.
+        self.head.states.partition_point(|state| state.name.as_str() < name) as u16
+    }
+
+    /// Adds a change, which must come after the one before it.
+    pub fn push(&mut self, change: Change<'_>) -> Result<(), FileError> {
+        if !self.head.groups.contains(change.group) {
+            let KeyGroups { start, end } = self.head.groups;
+            return Err(FileError::Inconsistent(format!("a change lies in key group {}, outside of {start} to {end}", change.group)));
+        }
+        let place = (change.group, change.state);
+        if self.last.is_some_and(|last| (last, self.last_key.as_slice()) >= (place, change.key)) {
+            return Err(FileError::inconsistent("an entry occurs twice or out of order"));
+        }
+        if self.block.is_full_for(change.key.len() + change.value.len()) {
+            self.close_block()?;
+        }
+        self.block.push(change)?;
+        self.head.counts[usize::from(change.state)] += 1;
+        self.last = Some(place);
+        self.last_key.clear();
+        self.last_key.extend_from_slice(change.key);
+        Ok(())
+    }
+
+    /// The file.
+    pub fn finish(mut self) -> Result<Written, FileError> {
+        self.close_block()?;
+        let mut bytes = Vec::with_capacity(self.blocks.len() + 1024);
+        self.head.encode(&mut bytes)?;
+        bytes.extend_from_slice(&self.blocks);
+        let Head { groups, epochs, base, .. } = self.head;
+        let checksum = crc32c::crc32c(&bytes);
+        Ok(Written { entries: self.head.entries(), bytes: bytes.into(), groups, epochs, checksum, base })
+    }
+
+    fn close_block(&mut self) -> Result<(), FileError> {
+        let place = self.block.finish(&mut self.blocks)?;
+        self.head.blocks.extend(place);
+        Ok(())
+    }
+}

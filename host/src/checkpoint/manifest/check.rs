@@ -1,0 +1,68 @@
+//! What must hold in a log entry, checked when one is written and when one is read: so that nothing behind it needs to ask again.
+
+use std::collections::BTreeSet;
+
+use super::{LogEntry, Manifest, OperatorPart, StateFile};
+use crate::checkpoint::paths::{self, RunPath};
+
+/// Checks an entry; the error names what breaks which rule.
+pub(super) fn check(entry: &LogEntry) -> Result<(), String> {
+    let attempt = entry.attempt();
+    if attempt.run == 0 || attempt.attempt == 0 {
+        return Err(format!("run {} and attempt {} are to count from 1", attempt.run, attempt.attempt));
+    }
+    entry.manifest().map_or(Ok(()), check_manifest)
+}
+
+fn check_manifest(manifest: &Manifest) -> Result<(), String> {
+    let Manifest { parallelism, max_parallelism, .. } = *manifest;
+    if parallelism == 0 || parallelism > max_parallelism {
+        return Err(format!("a parallelism of {parallelism} does not fit {max_parallelism} key groups"));
+    }
+    let sources = manifest.sources.iter().map(|source| &source.uid);
+    let operators = manifest.operators.iter().map(|operator| &operator.uid);
+    let sinks = manifest.sinks.iter().map(|sink| &sink.uid);
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = sources.chain(operators).chain(sinks).find(|uid| !seen.insert(uid.as_str())) {
+        return Err(format!("`{twice}` occurs twice"));
+    }
+    for source in &manifest.sources {
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = source.splits.iter().find(|split| !seen.insert(split.split.as_str())) {
+            return Err(format!("split `{}` of source `{}` occurs twice", twice.split, source.uid));
+        }
+    }
+    manifest.operators.iter().try_for_each(|operator| check_operator(manifest, operator))
+}
+
+fn check_operator(manifest: &Manifest, operator: &OperatorPart) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for file in &operator.files {
+        check_file(manifest, &operator.uid, file)?;
+        if !seen.insert(file.path.as_str()) {
+            return Err(format!("state file `{}` occurs twice", file.path));
+        }
+    }
+    Ok(())
+}
+
+fn check_file(manifest: &Manifest, uid: &str, file: &StateFile) -> Result<(), String> {
+    let path = &file.path;
+    // Also keeps a manifest from naming files outside of its run.
+    let RunPath::State(state) = paths::classify(path) else {
+        return Err(format!("`{path}` is no path of a state file"));
+    };
+    if state.uid != uid {
+        return Err(format!("state file `{path}` belongs to another operator than `{uid}`"));
+    }
+    if file.groups.start >= file.groups.end || file.groups.end > manifest.max_parallelism {
+        return Err(format!("the key groups {} to {} of state file `{path}` don't exist", file.groups.start, file.groups.end));
+    }
+    if file.epochs.first > file.epochs.last || file.epochs.last > manifest.checkpoint {
+        return Err(format!("the epochs {} to {} of state file `{path}` don't exist", file.epochs.first, file.epochs.last));
+    }
+    if file.checksum.len() != 8 || u32::from_str_radix(&file.checksum, 16).is_err() {
+        return Err(format!("`{}` is no checksum of state file `{path}`", file.checksum));
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! What a run's log holds: claims, with which attempts begin, and manifests, which describe committed checkpoints. Plain data; the
+//! text form is in `text`, what must hold in `check`.
+
+mod check;
+mod text;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::StateDescriptor;
+use crate::record::{AttemptId, KeyGroups, SplitPosition, Staged};
+
+pub use text::{FORMAT, ManifestError, parse, render};
+
+/// An entry of a run's log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+pub enum LogEntry {
+    /// An attempt begins; every older one is over.
+    Claim(Claim),
+    /// A checkpoint is committed.
+    Checkpoint(Manifest),
+}
+
+impl LogEntry {
+    /// The attempt that wrote it.
+    pub fn attempt(&self) -> AttemptId {
+        match self {
+            LogEntry::Claim(claim) => claim.attempt,
+            LogEntry::Checkpoint(manifest) => manifest.attempt,
+        }
+    }
+
+    /// The manifest, if it is one.
+    pub fn manifest(&self) -> Option<&Manifest> {
+        match self {
+            LogEntry::Claim(_) => None,
+            LogEntry::Checkpoint(manifest) => Some(manifest),
+        }
+    }
+}
+
+/// The first entry that an attempt writes. Older attempts find their next slot taken by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Claim {
+    /// The job.
+    pub job: String,
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Who runs it, for people: host and process.
+    pub by: String,
+    /// When it began, RFC 3339.
+    pub created: String,
+    /// Different in every claim, so that a writer can tell its own from a twin's.
+    pub token: String,
+}
+
+/// Why a checkpoint was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trigger {
+    /// The interval had passed.
+    Interval,
+    /// All input had been read.
+    EndOfInput,
+    /// The job was asked to stop.
+    Stop,
+}
+
+impl Trigger {
+    /// Its name, as it stands in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trigger::Interval => "interval",
+            Trigger::EndOfInput => "end-of-input",
+            Trigger::Stop => "stop",
+        }
+    }
+}
+
+/// The description of a committed checkpoint: everything that a restore needs, or where it lies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Manifest {
+    /// The job.
+    pub job: String,
+    /// The attempt that committed it.
+    pub attempt: AttemptId,
+    /// The checkpoint's number: the epoch that it ends. Unique within a run.
+    pub checkpoint: u64,
+    /// Why it was taken.
+    pub trigger: Trigger,
+    /// When it was committed, RFC 3339.
+    pub created: String,
+    /// Whether all input had been read, so that nothing is left to resume.
+    pub finished: bool,
+    /// Subtasks of every node when it was taken.
+    pub parallelism: u16,
+    /// Key groups in all.
+    pub max_parallelism: u16,
+    /// Time from trigger to commit, in milliseconds.
+    pub duration_ms: u64,
+    /// Bytes of state files that it added to those of the checkpoint before.
+    pub new_bytes: u64,
+    /// Bytes of all state files that it names.
+    pub total_bytes: u64,
+    /// How far every source had read.
+    pub sources: Vec<SourcePart>,
+    /// The state of every operator.
+    pub operators: Vec<OperatorPart>,
+    /// What every sink had staged, to be published because of this commit.
+    pub sinks: Vec<SinkPart>,
+}
+
+/// A source's part of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SourcePart {
+    /// The source.
+    pub uid: String,
+    /// All its splits, the ended ones too.
+    pub splits: Vec<SplitPosition>,
+}
+
+/// An operator's part of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct OperatorPart {
+    /// The operator.
+    pub uid: String,
+    /// The component that ran.
+    pub component: ComponentFacts,
+    /// The states that it declared.
+    pub states: Vec<StateDescriptor>,
+    /// Its state: files from the oldest to the newest, each with the changes since the one before.
+    pub files: Vec<StateFile>,
+}
+
+/// Which component ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ComponentFacts {
+    /// The digest of its file.
+    pub digest: String,
+    /// Its name, from its descriptor.
+    pub name: String,
+    /// Its version, from its descriptor.
+    pub version: String,
+}
+
+/// A sink's part of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SinkPart {
+    /// The sink.
+    pub uid: String,
+    /// What a restore must publish before anything else.
+    pub staged: Vec<Staged>,
+}
+
+/// A state file as a manifest names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StateFile {
+    /// Where it lies, relative to the run's directory.
+    pub path: String,
+    /// The key groups that it covers.
+    pub groups: KeyGroups,
+    /// The epochs whose changes it holds.
+    pub epochs: Epochs,
+    /// How many changes it holds.
+    pub entries: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The crc32c of the whole file, as eight hexadecimal digits.
+    pub checksum: String,
+    /// Whether nothing lies below it: it holds all state of its key groups.
+    pub base: bool,
+}
+
+/// A range of epochs, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Epochs {
+    /// The first.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+}
+
+impl Epochs {
+    /// One epoch.
+    pub fn only(epoch: u64) -> Self {
+        Epochs { first: epoch, last: epoch }
+    }
+
+    /// The smallest range with all epochs of both.
+    pub fn union(self, other: Epochs) -> Self {
+        Epochs { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+}

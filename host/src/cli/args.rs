@@ -1,0 +1,159 @@
+//! What the command line takes, and the help that it gives.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum, value_parser};
+
+use crate::telemetry::Filter;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    success
+  1    an operator, source or sink failed while the job ran
+  2    wrong usage of the command line
+  3    the job file, or a flag that changes it, is not acceptable
+  4    a component is missing, broken, or does not fit the job
+  5    a checkpoint is missing, broken, or does not fit the job
+  6    a directory or store can't be read or written
+  7    a newer attempt of the same job has taken over
+  70   a bug in cofferdam
+  130  stopped by SIGINT (Ctrl-C), with a last checkpoint; 143 by SIGTERM";
+
+const EXAMPLES: &str = "\
+Examples:
+  cofferdam validate job.toml
+  cofferdam run job.toml -p 4
+  cofferdam inspect delays.wasm";
+
+const RUN_EXAMPLES: &str = "\
+A job that was stopped or failed goes on from its last checkpoint when it is run again.
+Standard output belongs to sinks of type \"stdout\"; the summary at the end goes to standard error,
+or with --output json to standard output, as its last line.
+
+Examples:
+  cofferdam run job.toml                      go on from the last checkpoint, or begin
+  cofferdam run job.toml --fresh              begin anew, beside what is published already
+  cofferdam run job.toml -s 17 --allow-duplicates
+                                              go back to checkpoint 17, though later output is out";
+
+/// Runs stateful stream operators that are WebAssembly components, and keeps their state.
+#[derive(Debug, Parser)]
+#[command(name = "cofferdam", version, after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(super) struct Args {
+    /// How to print answers and errors; json: one line of JSON, the last one on standard output
+    #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub(super) output: Output,
+
+    /// What to log to standard error: off, error, warn, info, debug, trace, or TARGET=LEVEL,…
+    #[arg(long, global = true, env = "COFFERDAM_LOG", default_value = "warn", value_name = "LEVEL")]
+    pub(super) log: Filter,
+
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Runs a job until its input ends or it is stopped
+    #[command(after_help = format!("{RUN_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Run(RunArgs),
+    /// Checks a job without running it: the job file, its components, how they fit, and its paths
+    #[command(after_help = EXIT_CODES)]
+    Validate(JobFile),
+    /// Shows what is in a component, a checkpoint's manifest or a state file
+    #[command(after_help = EXIT_CODES)]
+    Inspect {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct JobFile {
+    /// The job file
+    #[arg(value_name = "JOB.toml")]
+    pub(super) file: PathBuf,
+
+    /// Worker threads, in place of the job file's `parallelism`
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=32_768))]
+    pub(super) parallelism: Option<u16>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    pub(super) job: JobFile,
+
+    /// Begin without state, under a new run, even if there are checkpoints
+    #[arg(long)]
+    pub(super) fresh: bool,
+
+    /// Begin from this checkpoint, by number or by the path of its manifest, instead of the last one
+    #[arg(short = 's', long = "from", value_name = "CHECKPOINT", conflicts_with = "fresh")]
+    pub(super) from: Option<String>,
+
+    /// Accept that output which is published already will be published again
+    #[arg(long)]
+    pub(super) allow_duplicates: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    use super::*;
+    use crate::error::Kind;
+
+    fn parse(line: &str) -> Result<Args, ErrorKind> {
+        Args::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_stand_before_or_after_the_command() {
+        for line in ["cofferdam --output json validate j.toml", "cofferdam validate j.toml --output json"] {
+            assert_eq!(parse(line).map(|args| args.output), Ok(Output::Json), "{line}");
+        }
+    }
+
+    #[test]
+    fn run_takes_its_flags() {
+        let Ok(Args { command: Command::Run(run), .. }) = parse("cofferdam run j.toml -p 3 -s 17 --allow-duplicates") else { panic!() };
+        assert_eq!((run.job.parallelism, run.from.as_deref(), run.allow_duplicates, run.fresh), (Some(3), Some("17"), true, false));
+    }
+
+    #[test]
+    fn wrong_usage_is_told_apart() {
+        for (line, kind) in [
+            ("cofferdam", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+            ("cofferdam run", ErrorKind::MissingRequiredArgument),
+            ("cofferdam run j.toml -p 0", ErrorKind::ValueValidation),
+            ("cofferdam run j.toml -p 40000", ErrorKind::ValueValidation),
+            ("cofferdam run j.toml --fresh -s 3", ErrorKind::ArgumentConflict),
+            ("cofferdam run j.toml --log loud", ErrorKind::ValueValidation),
+            ("cofferdam run j.toml --output xml", ErrorKind::InvalidValue),
+            ("cofferdam --version", ErrorKind::DisplayVersion),
+        ] {
+            assert_eq!(parse(line).map(|_| ()), Err(kind), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_help_lists_each_exit_code() {
+        for kind in [Kind::Job, Kind::Config, Kind::Component, Kind::Checkpoint, Kind::Storage, Kind::Fenced, Kind::Internal] {
+            let code = kind.exit_code().to_string();
+            assert!(EXIT_CODES.lines().any(|line| line.split_whitespace().next() == Some(&code)), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Standard output and standard error, and the progress line that shares standard error with all else that is written there.
+
+use std::fmt;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
+
+use crate::error::{Error, Kind, Result};
+use crate::job::{Notice, Observer, Progress};
+use crate::plan::{NodeKind, Plan, SinkSettings};
+
+/// The progress line on the screen, if there is one. For the whole process, like standard error itself: the log writes there too.
+static LINE: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Whether standard error takes colours: it is a terminal, and the user hasn't said no (https://no-color.org).
+pub(super) fn colours() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Writes a line, or several, to standard output. A reader that has gone away has read what it wanted, which is no error.
+///
+/// # Errors
+/// [`Kind::Storage`]: it can't be written.
+pub(super) fn print(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::new(Kind::Storage, format!("can't write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line, or several, to standard error, around the progress line. Where that is closed nobody is there to be told.
+pub(super) fn say(text: &str) {
+    writeln!(Stderr, "{text}").ok();
+}
+
+/// Standard error, around the progress line.
+pub(super) struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match line() {
+            Some(line) => line.suspend(|| io::stderr().write_all(bytes)),
+            None => io::stderr().write_all(bytes),
+        }
+    }
+
+    fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        // In one piece, so that lines of several threads don't mix.
+        self.write_all(text.to_string().as_bytes())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Tells how a job goes while it runs.
+pub(super) struct Console;
+
+impl Console {
+    /// Shows a progress line if somebody looks at it and nothing else is written to the same screen.
+    pub(super) fn begin(plan: &Plan) -> Self {
+        let prints = |kind: &NodeKind| matches!(kind, NodeKind::Sink(SinkSettings::Stdout));
+        let shared = io::stdout().is_terminal() && plan.nodes.iter().any(|node| prints(&node.kind));
+        if io::stderr().is_terminal() && !shared {
+            set_line(Some(ProgressBar::new_spinner().with_style(style())));
+        }
+        Console
+    }
+
+    /// Takes the progress line off the screen.
+    pub(super) fn end(&self) {
+        if let Some(line) = line() {
+            line.finish_and_clear();
+        }
+        set_line(None);
+    }
+}
+
+impl Observer for Console {
+    fn notice(&self, notice: &Notice) {
+        say(&notice.to_string());
+    }
+
+    fn progress(&self, progress: &Progress) {
+        if let Some(line) = line() {
+            line.set_position(progress.records_in);
+            line.set_message(tail(progress));
+        }
+    }
+}
+
+fn line() -> Option<ProgressBar> {
+    LINE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn set_line(line: Option<ProgressBar>) {
+    *LINE.lock().unwrap_or_else(PoisonError::into_inner) = line;
+}
+
+fn style() -> ProgressStyle {
+    let template = "{spinner} {human_pos} records in ({rate}/s), {msg}";
+    let style = ProgressStyle::with_template(template).expect("the template above is well formed");
+    // Smoothed by indicatif over the last seconds.
+    style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // A line that can't be written to is no worse without its rate.
+        write!(out, "{}", HumanCount(state.per_sec() as u64)).ok();
+    })
+}
+
+/// What the progress line says after the records read.
+fn tail(progress: &Progress) -> String {
+    let elapsed = Duration::from_secs(progress.elapsed.as_secs());
+    let checkpoint = progress.last_checkpoint.map_or("no checkpoint yet".into(), |number| format!("checkpoint {number}"));
+    format!("{} out, {checkpoint}, {}", HumanCount(progress.records_out), humantime::format_duration(elapsed))
+}

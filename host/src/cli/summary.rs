@@ -1,0 +1,80 @@
+//! What a run was, as text.
+
+use std::time::Duration;
+
+use indicatif::{HumanBytes, HumanCount};
+
+use super::text::table;
+use crate::job::{Outcome, Summary};
+
+/// The summary of a run: how it ended, records by node, checkpoints.
+pub(super) fn render(summary: &Summary) -> String {
+    [headline(summary), nodes(summary), checkpoints(summary)].join("\n")
+}
+
+fn headline(summary: &Summary) -> String {
+    let outcome = match (summary.outcome, summary.last_checkpoint) {
+        (Outcome::Finished, _) => "finished".to_owned(),
+        (Outcome::Stopped, Some(number)) => format!("stopped at checkpoint {number}, to go on when it is run again"),
+        (Outcome::Stopped, None) => "stopped".to_owned(),
+    };
+    let time = Duration::try_from_secs_f64((summary.seconds * 1000.0).round() / 1000.0).unwrap_or_default();
+    let crate::record::AttemptId { run, attempt } = summary.attempt;
+    let (job, time, parallelism) = (&summary.job, humantime::format_duration(time), summary.parallelism);
+    format!("job `{job}` {outcome} (run {run}, attempt {attempt}, parallelism {parallelism}, {time})")
+}
+
+fn nodes(summary: &Summary) -> String {
+    let row = |node: &crate::job::NodeTotals| {
+        vec![node.uid.clone(), node.kind.to_owned(), HumanCount(node.records_in).to_string(), HumanCount(node.records_out).to_string()]
+    };
+    table(&["node", "kind", "records in", "records out"], summary.nodes.iter().map(row).collect(), &[2, 3])
+}
+
+fn checkpoints(summary: &Summary) -> String {
+    let last = summary.last_checkpoint.map(|number| format!(", the last is {number}")).unwrap_or_default();
+    let restored = match &summary.restored {
+        Some(restored) => format!("restored from checkpoint {} of {}", restored.checkpoint, restored.created),
+        None => "began without state".to_owned(),
+    };
+    format!("checkpoints: {}{last}; {} of state written; {restored}", HumanCount(summary.checkpoints), HumanBytes(summary.checkpoint_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{NodeTotals, Restored};
+    use crate::record::AttemptId;
+
+    #[test]
+    fn all_facts_of_a_run_are_in_its_summary() {
+        let summary = Summary {
+            job: "flight-delays".into(),
+            attempt: AttemptId { run: 1, attempt: 2 },
+            outcome: Outcome::Finished,
+            signal: None,
+            restored: Some(Restored { checkpoint: 17, created: "2026-11-30T07:00:00Z".into(), path: "c/17.json".into() }),
+            parallelism: 2,
+            seconds: 3.2104,
+            nodes: vec![
+                NodeTotals { uid: "flights".into(), kind: "source", records_in: 336_776, records_out: 336_776 },
+                NodeTotals { uid: "out".into(), kind: "sink", records_in: 16, records_out: 16 },
+            ],
+            checkpoints: 12,
+            last_checkpoint: Some(29),
+            checkpoint_bytes: 3 << 20,
+        };
+        let expected = "\
+job `flight-delays` finished (run 1, attempt 2, parallelism 2, 3s 210ms)
+  node     kind    records in  records out
+  flights  source     336,776      336,776
+  out      sink            16           16
+checkpoints: 12, the last is 29; 3.00 MiB of state written; restored from checkpoint 17 of 2026-11-30T07:00:00Z";
+        assert_eq!(render(&summary), expected);
+
+        let stopped = Summary { outcome: Outcome::Stopped, signal: Some(2), restored: None, checkpoints: 0, ..summary };
+        let text = render(&stopped);
+        assert!(text.starts_with("job `flight-delays` stopped at checkpoint 29, to go on when it is run again (run 1,"), "{text}");
+        assert!(text.ends_with("; began without state"), "{text}");
+    }
+}

@@ -1,0 +1,146 @@
+//! [`Prepared`]: a plan with everything that it needs opened and checked, before anything of the job itself is touched.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::connectors::{self, Sink, Source};
+use crate::error::Result;
+use crate::plan::{Descriptor, Layout, NodeKind, Plan, fit};
+use crate::wasm::{Component, Engine};
+
+/// A plan with its components, sources and sinks; vectors have an entry for each node.
+pub(super) struct Prepared {
+    pub(super) plan: Arc<Plan>,
+    pub(super) layout: Layout,
+    pub(super) components: Vec<Option<Arc<Component>>>,
+    pub(super) sources: Vec<Option<(Arc<dyn Source>, Vec<String>)>>,
+    pub(super) sinks: Vec<Option<Arc<dyn Sink>>>,
+}
+
+impl Prepared {
+    /// Loads the components, checks that they fit together, and looks at the sources. Writes nothing but the compile cache.
+    pub(super) fn new(plan: &Plan) -> Result<Self> {
+        let engine = Engine::new(cache_dir())?;
+        let components = load_components(plan, &engine)?;
+        let descriptor = |component: &Option<Arc<Component>>| component.as_ref().map(|component| component.descriptor().clone());
+        let descriptors: Vec<Option<Descriptor>> = components.iter().map(descriptor).collect();
+        fit(plan, &descriptors)?;
+        let layout = Layout::new(plan, &descriptors);
+        let (mut sources, mut sinks) = (Vec::new(), Vec::new());
+        for node in &plan.nodes {
+            sources.push(match &node.kind {
+                NodeKind::Source(settings) => {
+                    let source: Arc<dyn Source> = connectors::source(&node.uid, settings).into();
+                    let splits = source.splits()?;
+                    Some((source, splits))
+                }
+                _ => None,
+            });
+            sinks.push(match &node.kind {
+                NodeKind::Sink(settings) => Some(connectors::sink(&node.uid, settings).into()),
+                _ => None,
+            });
+        }
+        Ok(Prepared { plan: Arc::new(plan.clone()), layout, components, sources, sinks })
+    }
+}
+
+/// Each component once, however many operators it serves.
+fn load_components(plan: &Plan, engine: &Engine) -> Result<Vec<Option<Arc<Component>>>> {
+    let mut loaded: HashMap<&Path, Arc<Component>> = HashMap::new();
+    let mut components = Vec::new();
+    for node in &plan.nodes {
+        let NodeKind::Operator(settings) = &node.kind else {
+            components.push(None);
+            continue;
+        };
+        let component = match loaded.get(settings.component.as_path()) {
+            Some(component) => Arc::clone(component),
+            None => {
+                let component = Component::load(engine, &settings.component, settings.limits);
+                Arc::new(component.map_err(|error| error.context(format!("operator `{}`", node.uid)))?)
+            }
+        };
+        loaded.insert(&settings.component, Arc::clone(&component));
+        components.push(Some(component));
+    }
+    Ok(components)
+}
+
+/// Where compiled components are kept, by the XDG base directory specification.
+fn cache_dir() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    Some(base.join("cofferdam"))
+}
+
+/// What `validate` tells of a job that is in order.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Report {
+    /// The job's name.
+    pub job: String,
+    /// Worker threads.
+    pub parallelism: u16,
+    /// Key groups.
+    pub max_parallelism: u16,
+    /// Where its checkpoints go.
+    pub checkpoint_dir: PathBuf,
+    /// Chains: uids of the nodes that run without an exchange between them.
+    pub chains: Vec<Vec<String>>,
+    /// The operators' components.
+    pub operators: Vec<OperatorReport>,
+    /// How many splits each source has.
+    pub sources: Vec<SourceReport>,
+}
+
+/// What `validate` tells of an operator.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct OperatorReport {
+    /// Its uid.
+    pub uid: String,
+    /// Its component.
+    pub component: PathBuf,
+    /// BLAKE3 of the component's file.
+    pub digest: String,
+    /// What the component says about itself.
+    pub descriptor: Descriptor,
+}
+
+/// What `validate` tells of a source.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SourceReport {
+    /// Its uid.
+    pub uid: String,
+    /// How many splits it has.
+    pub splits: usize,
+}
+
+impl Prepared {
+    pub(super) fn report(&self) -> Report {
+        let plan = &self.plan;
+        let uid = |node: usize| plan.nodes[node].uid.clone();
+        let operator = |(node, component): (usize, &Option<Arc<Component>>)| {
+            let component = component.as_ref()?;
+            let (path, digest, descriptor) = (component.path().into(), component.digest().into(), component.descriptor().clone());
+            Some(OperatorReport { uid: uid(node), component: path, digest, descriptor })
+        };
+        let source = |(node, source): (usize, &Option<(Arc<dyn Source>, Vec<String>)>)| {
+            Some(SourceReport { uid: uid(node), splits: source.as_ref()?.1.len() })
+        };
+        Report {
+            job: plan.name.clone(),
+            parallelism: plan.parallelism,
+            max_parallelism: plan.max_parallelism,
+            checkpoint_dir: plan.checkpoint.dir.clone(),
+            chains: self.layout.chains.iter().map(|chain| chain.nodes.iter().map(|&node| uid(node)).collect()).collect(),
+            operators: self.components.iter().enumerate().filter_map(operator).collect(),
+            sources: self.sources.iter().enumerate().filter_map(source).collect(),
+        }
+    }
+}

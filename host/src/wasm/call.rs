@@ -1,0 +1,101 @@
+//! [`Runner`]: an instance's store, and what every call into it has in common: the batch at hand, the limits, the verdict.
+
+use std::sync::Arc;
+
+use wasmtime::Store;
+
+use super::engine::Engine;
+use super::failure::{Cause, Failure, one_line};
+use super::guest::{Guest, Phase};
+use super::limits;
+use crate::plan::Limits;
+use crate::record::Batch;
+
+/// What an operator's functions return.
+pub(super) type Returned = (Result<(), String>,);
+
+/// Calls into one instance. wasmtime forbids a store to be entered after a trap, so each instance has one of its own.
+pub(super) struct Runner {
+    store: Store<Guest>,
+    limits: Limits,
+    /// The limit of time in ticks.
+    ticks: u64,
+    /// Whether a call has trapped.
+    spent: bool,
+    /// Keeps the guests' clock going.
+    _engine: Engine,
+}
+
+impl Runner {
+    pub(super) fn new(engine: &Engine, guest: Guest, limits: Limits) -> Self {
+        let mut store = Store::new(engine.wasmtime(), guest);
+        limits::apply(&mut store);
+        Runner { store, limits, ticks: limits::ticks_in(limits.time), spent: false, _engine: engine.clone() }
+    }
+
+    pub(super) fn guest(&mut self) -> &mut Guest {
+        self.store.data_mut()
+    }
+
+    pub(super) fn into_guest(self) -> Guest {
+        self.store.into_data()
+    }
+
+    /// Whether the instance takes calls.
+    pub(super) fn is_usable(&self) -> bool {
+        !self.spent
+    }
+
+    /// Calls into the guest with `batch` at hand, within the limits. What the call did to state and outputs is left pending.
+    pub(super) fn call<R>(
+        &mut self,
+        phase: Phase,
+        batch: &mut Batch,
+        run: impl FnOnce(&mut Store<Guest>, &Batch) -> wasmtime::Result<R>,
+    ) -> Result<R, Failure> {
+        if self.spent {
+            return Err(Failure::new(Cause::Trap, None, "was called again after it had trapped"));
+        }
+        let guest = self.store.data_mut();
+        guest.begin(phase);
+        guest.wasi.deadline.begin(self.ticks);
+        guest.swap_call(batch);
+        let at_hand = Arc::clone(&guest.call);
+        self.store.set_epoch_deadline(self.ticks);
+        let result = run(&mut self.store, &at_hand);
+        drop(at_hand);
+        let guest = self.store.data_mut();
+        guest.swap_call(batch);
+        result.map_err(|error| {
+            self.spent = true;
+            tracing::debug!("a guest's call ended with: {error:?}");
+            Failure::of_trap(&error, guest, self.limits)
+        })
+    }
+
+    /// A call that is a transaction: if it fails in any way, the state is as before and nothing is emitted.
+    pub(super) fn transact(
+        &mut self,
+        phase: Phase,
+        batch: &mut Batch,
+        run: impl FnOnce(&mut Store<Guest>, &Batch) -> wasmtime::Result<Returned>,
+    ) -> Result<(), Failure> {
+        let outcome = match self.call(phase, batch, run) {
+            Ok((returned,)) => self.judge(returned),
+            Err(failure) => Err(failure),
+        };
+        self.guest().end(outcome.is_ok());
+        outcome
+    }
+
+    /// The verdict on a call that returned.
+    fn judge(&mut self, returned: Result<(), String>) -> Result<(), Failure> {
+        if let Err(message) = returned {
+            return Err(Failure::new(Cause::Error, None, format!("failed: {}", one_line(&message))));
+        }
+        match self.guest().rejected.take() {
+            Some((record, message)) => Err(Failure::new(Cause::Rejected, Some(record), format!("rejected a record: {message}"))),
+            None => Ok(()),
+        }
+    }
+}

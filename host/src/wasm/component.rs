@@ -1,0 +1,149 @@
+//! [`Component`]: a Wasm file that was compiled, checked against the host and asked to describe itself.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wasmtime::Store;
+use wasmtime::component::{self as wasm, ComponentExportIndex, InstancePre};
+
+use super::engine::Engine;
+use super::guest::Guest;
+use super::{describe, world};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Descriptor, Limits};
+
+/// A component that can be instantiated.
+pub struct Component {
+    engine: Engine,
+    pre: InstancePre<Guest>,
+    exported: Exported,
+    descriptor: Arc<Descriptor>,
+    digest: String,
+    path: PathBuf,
+    imports: Vec<String>,
+    exports: Vec<String>,
+}
+
+/// Where a component's functions are.
+pub(super) struct Exported {
+    pub(super) describe: ComponentExportIndex,
+    pub(super) open: ComponentExportIndex,
+    pub(super) process: ComponentExportIndex,
+    pub(super) finish: Option<ComponentExportIndex>,
+}
+
+impl Component {
+    /// Reads and compiles a component, compares its type with what the host offers, and has it describe itself within `limits`.
+    ///
+    /// # Errors
+    /// Kind `Component`, naming the file: it is missing or broken, a core module, a component of another world, imports what the host
+    /// does not offer, or describes an operator that can't be.
+    pub fn load(engine: &Engine, path: &Path, limits: Limits) -> Result<Component> {
+        load(engine, path, limits).map_err(|error| error.context(format!("component `{}`", path.display())))
+    }
+
+    /// What it says about itself.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// BLAKE3 of its file, in hexadecimal.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The interfaces that it imports, in its order.
+    pub fn imports(&self) -> &[String] {
+        &self.imports
+    }
+
+    /// The interfaces and functions that it exports, in its order.
+    pub fn exports(&self) -> &[String] {
+        &self.exports
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(super) fn shared_descriptor(&self) -> &Arc<Descriptor> {
+        &self.descriptor
+    }
+
+    pub(super) fn exported(&self) -> &Exported {
+        &self.exported
+    }
+
+    pub(super) fn instantiate(&self, store: &mut Store<Guest>) -> wasmtime::Result<wasm::Instance> {
+        self.pre.instantiate(store)
+    }
+}
+
+impl fmt::Debug for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Component").field("path", &self.path).field("digest", &self.digest).finish_non_exhaustive()
+    }
+}
+
+fn load(engine: &Engine, path: &Path, limits: Limits) -> Result<Component> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        let help = "the path is relative to the job file; build the component first if it is one of your own";
+        Error::new(Kind::Component, format!("it can't be read: {error}")).help(help)
+    })?;
+    check_header(&bytes)?;
+    let compiled = wasm::Component::from_binary(engine.wasmtime(), &bytes)
+        .map_err(|error| Error::new(Kind::Component, format!("it is broken or cut off: {}", first_line(&error))).help(HOW_TO_BUILD))?;
+    let ty = compiled.component_type();
+    world::check(&ty, engine.wasmtime())?;
+    // What `world::check` can't see is a function of WASI that this host's version does not have.
+    let pre = engine.linker().instantiate_pre(&compiled).map_err(|error| {
+        Error::new(Kind::Component, format!("it imports what the host does not offer: {}", first_line(&error)))
+            .help("the host offers WASI 0.2.12 without wasi:http; build the component for that version")
+    })?;
+    let names = |names: &mut dyn Iterator<Item = &str>| names.map(String::from).collect::<Vec<_>>();
+    let imports = names(&mut ty.imports(engine.wasmtime()).map(|(name, _)| name));
+    let exports = names(&mut ty.exports(engine.wasmtime()).map(|(name, _)| name));
+    let exported = Exported::find(&compiled, &exports)
+        .ok_or_else(|| Error::new(Kind::Internal, "an export that was checked can't be found in the compiled component"))?;
+    let descriptor = Arc::new(describe::describe(engine, &pre, &exported, path, limits)?);
+    let digest = blake3::hash(&bytes).to_hex().to_string();
+    Ok(Component { engine: engine.clone(), pre, exported, descriptor, digest, path: path.into(), imports, exports })
+}
+
+const HOW_TO_BUILD: &str = "build operators with `cargo build --target wasm32-wasip2`";
+
+/// Tells a component from everything else by its first eight bytes.
+fn check_header(bytes: &[u8]) -> Result<()> {
+    let broken = |what: &str| Err(Error::new(Kind::Component, what).help(HOW_TO_BUILD));
+    match bytes {
+        [] => broken("the file is empty"),
+        [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => broken("it is a core WebAssembly module and not a component"),
+        [0, b'a', b's', b'm', ..] => broken("it is WebAssembly of a version that this host does not know"),
+        _ => broken("it is not WebAssembly"),
+    }
+}
+
+fn first_line(error: &wasmtime::Error) -> String {
+    let text = error.root_cause().to_string();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+impl Exported {
+    fn find(component: &wasm::Component, exports: &[String]) -> Option<Exported> {
+        let interface = |wanted: &world::Interface| {
+            let name = exports.iter().find(|name| world::is_compatible(name, wanted.name))?;
+            component.get_export_index(None, name.as_str())
+        };
+        let operator = interface(&world::OPERATOR)?;
+        let function = |name| component.get_export_index(Some(&operator), name);
+        let finish = interface(&world::FINISH_HOOK).and_then(|hook| component.get_export_index(Some(&hook), "finish"));
+        Some(Exported { describe: function("describe")?, open: function("open")?, process: function("process")?, finish })
+    }
+}

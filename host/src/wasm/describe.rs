@@ -1,0 +1,143 @@
+//! Has a component describe itself, in an instance of its own in which nothing but that may happen, and checks what it says.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use wasmtime::component::{InstancePre, TypedFunc};
+
+use super::call::Runner;
+use super::component::Exported;
+use super::engine::Engine;
+use super::guest::{Facts, Guest, Phase};
+use super::wire;
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Descriptor, InputPort, Limits, OutputPort, Partitioning, Schema, StateDescriptor, StateKind};
+use crate::record::Batch;
+use crate::state::KeyedState;
+
+/// Bytes that a description may have.
+const DESCRIPTION_BYTES: usize = 1 << 20;
+
+/// Calls `describe`.
+pub(super) fn describe(
+    engine: &Engine,
+    pre: &InstancePre<Guest>,
+    exported: &Exported,
+    path: &Path,
+    limits: Limits,
+) -> Result<Descriptor> {
+    let operator = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let facts = Facts { context: Arc::default(), config: "".into(), operator, subtask: 0 };
+    let guest = Guest::new(Arc::new(nothing()), facts, limits, engine.ticks(), KeyedState::new(&[], 1), Vec::new());
+    let mut runner = Runner::new(engine, guest, limits);
+    let described = runner.call(Phase::Describe, &mut Batch::default(), |store, _| {
+        store.set_hostcall_fuel(DESCRIPTION_BYTES);
+        let instance = pre.instantiate(&mut *store)?;
+        let function: TypedFunc<(), (wire::OperatorDescriptor,)> = instance.get_typed_func(&mut *store, &exported.describe)?;
+        function.call(store, ())
+    });
+    match described {
+        Ok((descriptor,)) => check(descriptor, exported.finish.is_some()).map_err(|cause| {
+            Error::new(Kind::Component, format!("it describes an operator that can't be: {cause}"))
+                .help("the descriptor's fields are explained in wit/operator.wit; cofferdam-sdk fills them from the operator's definition")
+        }),
+        Err(failure) => Err(Error::new(Kind::Component, format!("asked to describe itself, it {failure}"))),
+    }
+}
+
+/// What is known about an operator before it has described itself.
+fn nothing() -> Descriptor {
+    let (inputs, outputs, states) = (Vec::new(), Vec::new(), Vec::new());
+    Descriptor { name: String::new(), version: String::new(), inputs, outputs, states, finish_hook: false }
+}
+
+/// A cause in words.
+type Checked<T> = std::result::Result<T, String>;
+
+fn check(described: wire::OperatorDescriptor, finish_hook: bool) -> Checked<Descriptor> {
+    let wire::OperatorDescriptor { name, version, inputs, outputs, states, .. } = described;
+    if name.is_empty() {
+        return Err("it has no name".into());
+    }
+    if inputs.is_empty() {
+        return Err("it has no input".into());
+    }
+    if states.len() > usize::from(u16::MAX) {
+        return Err(format!("it has {} states, and {} are possible", states.len(), u16::MAX));
+    }
+    unique("input", inputs.iter().map(|port| port.name.as_str()))?;
+    unique("output", outputs.iter().map(|port| port.name.as_str()))?;
+    unique("state", states.iter().map(|state| state.name.as_str()))?;
+    Ok(Descriptor {
+        name,
+        version,
+        inputs: inputs.into_iter().map(input).collect::<Checked<_>>()?,
+        outputs: outputs.into_iter().map(output).collect::<Checked<_>>()?,
+        states: states.into_iter().map(state).collect::<Checked<_>>()?,
+        finish_hook,
+    })
+}
+
+/// Names must be usable in job files, and each once.
+fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Checked<()> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if name.is_empty() {
+            return Err(format!("an {what} has no name").replace("an state", "a state"));
+        }
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+            return Err(format!("{what} `{}`: names consist of letters, digits, `-` and `_`", name.escape_debug()));
+        }
+        if !seen.insert(name) {
+            return Err(format!("{what} `{name}` is there twice"));
+        }
+    }
+    Ok(())
+}
+
+fn input(port: wire::Port) -> Checked<InputPort> {
+    let keyed = is_keyed("input", &port)?;
+    let value_schema = schema(port.value_schema).map_err(|cause| format!("input `{}`: {cause}", port.name))?;
+    let partitioning = if keyed { Partitioning::Keyed } else { Partitioning::Any };
+    Ok(InputPort { name: port.name, partitioning, key_schema: Schema(port.key_schema), value_schema })
+}
+
+fn output(port: wire::Port) -> Checked<OutputPort> {
+    let keyed = is_keyed("output", &port)?;
+    let value_schema = schema(port.value_schema).map_err(|cause| format!("output `{}`: {cause}", port.name))?;
+    Ok(OutputPort { name: port.name, keyed, key_schema: Schema(port.key_schema), value_schema })
+}
+
+fn is_keyed(what: &str, port: &wire::Port) -> Checked<bool> {
+    let keyed = match port.partitioning.as_str() {
+        "keyed" => true,
+        "any" => false,
+        other => return Err(format!("{what} `{}`: unknown partitioning `{}`", port.name, other.escape_debug())),
+    };
+    match (keyed, port.key_schema.is_empty()) {
+        (true, true) => Err(format!("{what} `{}` is keyed and has no key-schema", port.name)),
+        (false, false) => Err(format!("{what} `{}` is not keyed and has a key-schema", port.name)),
+        _ => Ok(keyed),
+    }
+}
+
+fn state(state: wire::State) -> Checked<StateDescriptor> {
+    let kind = match state.kind.as_str() {
+        "value" => StateKind::Value,
+        "list" => StateKind::List,
+        "reducing" => StateKind::Reducing,
+        other => return Err(format!("state `{}`: unknown kind `{}`", state.name, other.escape_debug())),
+    };
+    if state.version == 0 {
+        return Err(format!("state `{}`: versions count from 1 on", state.name));
+    }
+    let schema = schema(state.schema).map_err(|cause| format!("state `{}`: {cause}", state.name))?;
+    Ok(StateDescriptor { name: state.name, kind, schema, version: state.version })
+}
+
+/// A schema of values that this host knows: one from a later version must not be taken for bytes.
+fn schema(schema: String) -> Checked<Schema> {
+    let known = matches!(schema.as_str(), "text" | "bytes" | "json") || schema.strip_prefix("postcard:").is_some_and(|ty| !ty.is_empty());
+    if known { Ok(Schema(schema)) } else { Err(format!("unknown schema `{}`", schema.escape_debug())) }
+}

@@ -1,0 +1,169 @@
+//! [`Instance`]: one running copy of a component, for one subtask. State and outputs are lent to it.
+
+use std::sync::Arc;
+
+use wasmtime::Store;
+use wasmtime::component::TypedFunc;
+
+use super::call::{Returned, Runner};
+use super::component::Component;
+use super::failure::Failure;
+use super::guest::{Facts, Guest, Phase};
+use super::wire::{BatchIn, ColumnIn};
+use crate::plan::Limits;
+use crate::record::{Batch, Outbox};
+use crate::state::KeyedState;
+
+/// Where an instance runs, as far as its guest may know.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The job's name.
+    pub job: String,
+    /// The operator's uid.
+    pub operator: String,
+    /// Which subtask of the operator, from 0 on.
+    pub subtask: u16,
+    /// How many subtasks there are.
+    pub parallelism: u16,
+    /// How many key groups there are.
+    pub max_parallelism: u16,
+    /// Which attempt of the job.
+    pub attempt: u32,
+    /// The checkpoint that the attempt began from, if from one.
+    pub restored_from: Option<u64>,
+    /// The operator's `config`, as JSON.
+    pub config: String,
+}
+
+impl Context {
+    fn facts(&self) -> Facts {
+        let mut context = vec![
+            ("job".into(), self.job.clone()),
+            ("operator".into(), self.operator.clone()),
+            ("subtask".into(), self.subtask.to_string()),
+            ("parallelism".into(), self.parallelism.to_string()),
+            ("max-parallelism".into(), self.max_parallelism.to_string()),
+            ("attempt".into(), self.attempt.to_string()),
+        ];
+        context.extend(self.restored_from.map(|checkpoint| ("restored-from".into(), checkpoint.to_string())));
+        Facts { context: Arc::new(context), config: self.config.as_str().into(), operator: self.operator.clone(), subtask: self.subtask }
+    }
+}
+
+/// One running copy of a component.
+pub struct Instance {
+    runner: Runner,
+    functions: Functions,
+}
+
+/// An instance that could not be opened, with what was lent to it.
+#[derive(Debug)]
+pub struct Unopened {
+    /// Why.
+    pub failure: Failure,
+    /// The state, as it was.
+    pub state: KeyedState,
+    /// The outputs, empty.
+    pub outputs: Vec<Outbox>,
+}
+
+#[derive(Clone, Copy)]
+struct Functions {
+    open: TypedFunc<(), Returned>,
+    process: TypedFunc<(u32, BatchIn<'static>), Returned>,
+    finish: Option<TypedFunc<(ColumnIn<'static>,), Returned>>,
+}
+
+impl Instance {
+    /// Instantiates `component` and calls its `open`. `state` and `outputs` stand in the order of the descriptor.
+    ///
+    /// # Errors
+    /// Why it failed, with the state and the outputs.
+    pub fn open(
+        component: &Component,
+        context: &Context,
+        limits: Limits,
+        state: KeyedState,
+        outputs: Vec<Outbox>,
+    ) -> Result<Instance, Box<Unopened>> {
+        let engine = component.engine();
+        let descriptor = Arc::clone(component.shared_descriptor());
+        debug_assert_eq!(descriptor.outputs.len(), outputs.len(), "one outbox for each output port");
+        let mut runner = Runner::new(engine, Guest::new(descriptor, context.facts(), limits, engine.ticks(), state, outputs), limits);
+        let none = &mut Batch::default();
+        let opened = runner.call(Phase::Open, none, |store, _| Functions::of_new_instance(component, store)).and_then(|functions| {
+            runner.transact(Phase::Open, none, |store, _| functions.open.call(store, ()))?;
+            Ok(functions)
+        });
+        match opened {
+            Ok(functions) => Ok(Instance { runner, functions }),
+            Err(failure) => {
+                let (state, outputs) = lent(runner);
+                Err(Box::new(Unopened { failure, state, outputs }))
+            }
+        }
+    }
+
+    /// Has the guest work on records that arrived on input `port`. One call is one transaction: if it fails, the state is as before and
+    /// nothing is emitted. The batch is only borrowed: it is whole again afterwards, whatever happened.
+    ///
+    /// # Errors
+    /// Why it failed. A rejected record fails the call. After a cause that [is fatal](super::Cause::is_fatal) the instance takes no
+    /// more calls.
+    pub fn process(&mut self, port: u32, batch: &mut Batch) -> Result<(), Failure> {
+        let function: TypedFunc<(u32, BatchIn<'_>), Returned> = self.functions.process;
+        self.runner.transact(Phase::Process, batch, |store, batch| function.call(store, (port, BatchIn::new(batch))))
+    }
+
+    /// Has the guest emit what is left for `keys`, of which only keys and hashes count; does nothing if it has no such hook. A
+    /// transaction like [`Instance::process`].
+    ///
+    /// # Errors
+    /// As for [`Instance::process`].
+    pub fn finish(&mut self, keys: &mut Batch) -> Result<(), Failure> {
+        let Some(function) = self.functions.finish else { return Ok(()) };
+        let function: TypedFunc<(ColumnIn<'_>,), Returned> = function;
+        self.runner.transact(Phase::Finish, keys, |store, keys| function.call(store, (ColumnIn::new(&keys.keys),)))
+    }
+
+    /// Whether it takes calls: it has not trapped.
+    pub fn is_usable(&self) -> bool {
+        self.runner.is_usable()
+    }
+
+    /// The state lent to it, between calls.
+    pub fn state(&mut self) -> &mut KeyedState {
+        self.runner.guest().state.get_mut()
+    }
+
+    /// What it has emitted, port by port, between calls.
+    pub fn outputs(&mut self) -> &mut [Outbox] {
+        self.runner.guest().outputs.get_mut()
+    }
+
+    /// Ends it and hands back what was lent to it, for another instance.
+    pub fn into_parts(self) -> (KeyedState, Vec<Outbox>) {
+        lent(self.runner)
+    }
+}
+
+fn lent(runner: Runner) -> (KeyedState, Vec<Outbox>) {
+    let guest = runner.into_guest();
+    (guest.state.into_inner(), guest.outputs.into_inner())
+}
+
+impl Functions {
+    fn of_new_instance(component: &Component, store: &mut Store<Guest>) -> wasmtime::Result<Self> {
+        let exports = component.exported();
+        let instance = component.instantiate(store)?;
+        let finish = match &exports.finish {
+            Some(finish) => Some(instance.get_typed_func(&mut *store, finish)?),
+            None => None,
+        };
+        Ok(Functions {
+            open: instance.get_typed_func(&mut *store, &exports.open)?,
+            process: instance.get_typed_func(&mut *store, &exports.process)?,
+            finish,
+        })
+    }
+}
