@@ -32,7 +32,12 @@ impl Context {
             "" | "null" => "{}",
             json => json,
         };
-        serde_json::from_str(json).map_err(|error| Error::from(error).context("config"))
+        serde_json::from_str(json).map_err(|error| {
+            // The JSON was made from the job file: a place in it tells nobody anything.
+            let message = error.to_string();
+            let message = message.rfind(" at line ").map_or(message.as_str(), |end| &message[..end]);
+            Error::new(format_args!("config: {message}"))
+        })
     }
 
     /// The job's name.

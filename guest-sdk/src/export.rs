@@ -9,9 +9,9 @@ use crate::column::{Batch, Column};
 use crate::operator::{Instance, Operator};
 use crate::scope;
 
-/// A component's instance, once it is open.
-#[derive(Debug)]
-pub struct Slot<O: Operator>(RefCell<Option<Instance<O>>>);
+/// A component's instance, once it is open. Boxed, because the compiler computes the address of what lies in a static again at every
+/// access.
+pub struct Slot<O: Operator>(RefCell<Option<Box<Instance<O>>>>);
 
 impl<O: Operator> Default for Slot<O> {
     fn default() -> Self {
@@ -32,7 +32,7 @@ impl<O: Operator> Slot<O> {
     pub fn open(&self) -> Result<(), String> {
         std::panic::set_hook(Box::new(tell_host));
         let instance = Instance::open(Backend).map_err(|error| error.to_string())?;
-        *self.0.borrow_mut() = Some(instance);
+        *self.0.borrow_mut() = Some(Box::new(instance));
         Ok(())
     }
 

@@ -65,7 +65,6 @@
 //!
 //! Values are what serde can write and what has a [`Schema`]: numbers, text, options, lists, maps, tuples, and your own types by
 //! [`#[record]`](macro@record). They travel as postcard, except text and bytes, which travel as they are.
-#![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 // The macros name the crate from outside.
 extern crate self as cofferdam_sdk;
@@ -91,7 +90,33 @@ mod state;
 pub mod testing;
 
 pub use codec::{Decode, Encode, EncodeAs, Json, Malformed, Value};
-pub use cofferdam_sdk_macros::{Schema, operator, record};
+/// Makes a struct or an enum a type of records and of state: derives serde's `Serialize` and `Deserialize`, and [`Schema`].
+///
+/// ```
+/// use cofferdam_sdk::prelude::*;
+///
+/// #[record]
+/// #[derive(Clone, Default)]
+/// struct Stats {
+///     flights: u64,
+///     delay: Option<i64>,
+/// }
+///
+/// assert_eq!(Stats::schema(), "postcard:{flights:u64,delay:option<i64>}");
+/// ```
+///
+/// Attributes of serde that change how a value is laid out are refused, because postcard couldn't read it back:
+///
+/// ```compile_fail
+/// # use cofferdam_sdk::prelude::*;
+/// #[record]
+/// struct Stats {
+///     #[serde(skip_serializing_if = "Option::is_none")]
+///     delay: Option<i64>,
+/// }
+/// ```
+pub use cofferdam_sdk_macros::record;
+pub use cofferdam_sdk_macros::{Schema, operator};
 pub use context::{Context, Meta};
 pub use error::{Error, Result};
 pub use key::{AsKey, Key, NoKey, SameKey};
@@ -123,7 +148,7 @@ pub mod private {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export {
-    ($operator:ident, $finish:literal) => {
+    ($operator:ident, $finish:tt) => {
         #[cfg(target_family = "wasm")]
         #[allow(unsafe_code, reason = "exports are no_mangle functions")]
         const _: () = {
@@ -142,15 +167,12 @@ macro_rules! __export {
                     INSTANCE.with(|instance| instance.open())
                 }
 
-                fn process(
-                    port: u32,
-                    records: $crate::bindings::records::Batch,
-                ) -> ::core::result::Result<(), ::std::string::String> {
+                fn process(port: u32, records: $crate::bindings::records::Batch) -> ::core::result::Result<(), ::std::string::String> {
                     INSTANCE.with(|instance| instance.process(port, &records))
                 }
             }
 
-            $crate::bindings::operator::export_operator!(Component with_types_in $crate::bindings::operator);
+    $crate::bindings::operator::export_operator!(Component with_types_in $crate::bindings::operator);
             $crate::__export_finish!(Component, $finish);
         };
     };

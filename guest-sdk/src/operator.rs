@@ -8,7 +8,8 @@ use crate::context::{Context, Meta};
 use crate::error::{Error, Result};
 use crate::key::MaybeKey;
 use crate::output::{OutputPort, Port, port};
-use crate::scope::{Scope, set_record};
+use crate::schema::Schema;
+use crate::scope::{Scope, set_no_record, set_record};
 use crate::state::StateDescriptor;
 
 /// An operator's struct: what `#[operator]` on the struct implements.
@@ -40,6 +41,9 @@ pub trait Fields: Sized + 'static {
 
 /// An operator's methods: what `#[operator]` on the `impl` implements.
 pub trait Operator: Fields {
+    /// The values of its input, as a type that borrows nothing.
+    type Input: Schema;
+
     /// What it sends records to.
     type Output: OutputPort;
 
@@ -92,7 +96,6 @@ pub fn describe<O: Operator>() -> OperatorDescriptor {
 }
 
 /// An open operator with its output.
-#[derive(Debug)]
 pub struct Instance<O: Operator> {
     operator: O,
     output: O::Output,
@@ -102,7 +105,7 @@ pub struct Instance<O: Operator> {
 impl<O: Operator> Instance<O> {
     /// Builds the operator and opens it.
     pub(crate) fn open(backend: Backend) -> Result<Self> {
-        set_record(None);
+        set_no_record();
         let scope = Scope::new(backend);
         let mut operator = O::build(&scope);
         operator.on_open(&Context::new(scope.backend()))?;
@@ -117,7 +120,7 @@ impl<O: Operator> Instance<O> {
             let key = if O::Key::KEYED { batch.key_of[index] } else { 0 };
             let time = batch.timestamps.get(index).copied();
             // A batch has fewer records than bytes of a guest's memory.
-            set_record(Some(index as u32));
+            set_record(index as u32);
             self.step(key, time);
             let meta = Meta::new(&batch.keys, key, time, self.scope.backend());
             if let Err(error) = self.operator.on_record(port, batch.values.get(index), &meta, &mut self.output) {
@@ -131,7 +134,7 @@ impl<O: Operator> Instance<O> {
     /// All input has ended: once for each of `keys`; of an operator that is not keyed, once when there are none.
     pub(crate) fn finish(&mut self, keys: &Column) -> Result<()> {
         self.scope.begin(keys.len());
-        set_record(None);
+        set_no_record();
         let calls = if O::Key::KEYED { keys.len() } else { usize::from(keys.len() == 0) };
         for key in 0..calls as u32 {
             self.step(key, None);
@@ -162,7 +165,7 @@ impl<O: Operator> Instance<O> {
     }
 
     fn end(&mut self) {
-        set_record(None);
+        set_no_record();
         self.operator.write_back();
         self.output.buffer().end();
     }

@@ -5,20 +5,28 @@ use std::rc::Rc;
 
 use crate::backend::Backend;
 
+/// In place of a record's index. No call has so many.
+const NO_RECORD: u32 = u32::MAX;
+
 thread_local! {
     /// The record that is being worked on, for the message of a panic. Not in [`Scope`], because a panic hook has no way to it.
-    static RECORD: Cell<Option<u32>> = const { Cell::new(None) };
+    static RECORD: Cell<u32> = const { Cell::new(NO_RECORD) };
 }
 
-/// Notes which record of the call is being worked on, if one is.
+/// Notes which record of the call is being worked on.
 #[inline]
-pub(crate) fn set_record(index: Option<u32>) {
+pub(crate) fn set_record(index: u32) {
     RECORD.set(index);
 }
 
-/// The record that is being worked on.
+/// Notes that none is.
+pub(crate) fn set_no_record() {
+    RECORD.set(NO_RECORD);
+}
+
+/// The record that is being worked on, if one is.
 pub(crate) fn record() -> Option<u32> {
-    RECORD.get()
+    Some(RECORD.get()).filter(|&index| index != NO_RECORD)
 }
 
 /// Which key is current, for the states, and the way to the host.

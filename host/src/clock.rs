@@ -29,3 +29,10 @@ pub fn wall_text() -> String {
 pub fn entropy() -> u64 {
     RandomState::new().hash_one(wall_ms())
 }
+
+/// CPU time that this process has used so far, over all its threads.
+pub fn cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    // Never negative.
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}

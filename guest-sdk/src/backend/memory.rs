@@ -7,8 +7,10 @@ use std::rc::Rc;
 use crate::backend::EmitKeys;
 use crate::column::{Cells, Column};
 
-/// State of one kind of state: under each key a value, or the elements of a list.
-type State = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
+/// What a state holds for a key: the elements of a list, or the one element that a value is.
+type Entry = Vec<Vec<u8>>;
+/// What a state holds.
+type State = BTreeMap<Vec<u8>, Entry>;
 
 /// The stand-in, shared between an instance and the harness.
 #[derive(Clone, Debug)]
@@ -25,7 +27,7 @@ pub(crate) struct Emitted {
 /// What the stand-in holds.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// By the states' indices in the descriptor. Values are lists of one element.
+    /// By the states' indices in the descriptor.
     pub(crate) states: Vec<State>,
     /// The keys of the call at hand.
     pub(crate) keys: Column,
@@ -33,15 +35,20 @@ pub(crate) struct Memory {
     pub(crate) emitted: Vec<Emitted>,
     pub(crate) rejected: Vec<(u32, String)>,
     /// Entries as they were before the call, to undo it.
-    undo: Vec<(usize, Vec<u8>, Option<Vec<Vec<u8>>>)>,
+    undo: Vec<(usize, Vec<u8>, Option<Entry>)>,
     /// The functions that were called since they were last looked at, for tests of the cache.
     pub(crate) calls: Vec<&'static str>,
-    pub(crate) config: String,
-    pub(crate) context: Vec<(String, String)>,
+    config: String,
+    context: Vec<(String, String)>,
     pub(crate) processing_time: i64,
 }
 
 impl Memory {
+    /// A host without state.
+    pub(crate) fn new(states: usize, config: String, context: Vec<(String, String)>) -> Self {
+        Memory { states: vec![State::new(); states], config, context, ..Memory::default() }
+    }
+
     /// The call has succeeded: what it wrote stays.
     pub(crate) fn commit(&mut self) {
         self.undo.clear();
@@ -63,12 +70,12 @@ impl Memory {
         self.keys.get(key as usize).to_vec()
     }
 
-    fn entry(&self, state: u32, key: u32) -> Option<&Vec<Vec<u8>>> {
+    fn entry(&self, state: u32, key: u32) -> Option<&Entry> {
         self.states[state as usize].get(self.keys.get(key as usize))
     }
 
     /// Changes a key's entry; what is empty afterwards is gone.
-    fn change(&mut self, state: u32, key: u32, change: impl FnOnce(&mut Vec<Vec<u8>>)) {
+    fn change(&mut self, state: u32, key: u32, change: impl FnOnce(&mut Entry)) {
         let (key, state_index) = (self.key(key), state as usize);
         let old = self.states[state_index].remove(&key);
         let mut new = old.clone().unwrap_or_default();

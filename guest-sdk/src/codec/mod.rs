@@ -10,6 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::column::append;
 use crate::schema::{Schema, Structure};
 
 pub use json::Json;
@@ -59,7 +60,7 @@ impl<V: Encode> EncodeAs<V> for &V {
 impl EncodeAs<String> for &str {
     #[inline]
     fn encode_as(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
+        append(out, self.as_bytes());
     }
 }
 
@@ -119,7 +120,7 @@ impl postcard::ser_flavors::Flavor for Appender<'_> {
 
     #[inline]
     fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(bytes);
+        append(self.0, bytes);
         Ok(())
     }
 

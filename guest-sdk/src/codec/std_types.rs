@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Decode, Encode, Malformed, read_postcard, varint, write_postcard};
+use crate::column::append;
 use crate::schema::Schema;
 
 impl Encode for () {
@@ -67,7 +68,7 @@ fn no_integer<T: Schema>() -> Malformed {
 impl Encode for str {
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
+        append(out, self.as_bytes());
     }
 }
 
@@ -96,7 +97,7 @@ impl<T: Schema + Serialize> Encode for [T] {
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         match T::as_bytes(self) {
-            Some(bytes) => out.extend_from_slice(bytes),
+            Some(bytes) => append(out, bytes),
             None => write_postcard(self, out),
         }
     }

@@ -14,8 +14,10 @@ pub(crate) fn write(mut value: u64, out: &mut Vec<u8>) {
 /// The integer that `bytes` are, all of them; none if they are not one, or not below 2^`bits`.
 #[inline]
 pub(crate) fn read(bytes: &[u8], bits: u32) -> Option<u64> {
-    if let &[byte @ ..0x80] = bytes {
-        return Some(u64::from(byte));
+    match *bytes {
+        [last @ ..0x80] => return Some(u64::from(last)),
+        [first @ 0x80..=0xff, last @ ..0x80] => return Some(u64::from(first & 0x7f) | u64::from(last) << 7),
+        _ => {}
     }
     let (&last, rest) = bytes.split_last()?;
     if rest.len() > 9 || last >= 0x80 {

@@ -5,6 +5,7 @@ mod parts;
 mod tests;
 
 use crate::codec::Malformed;
+use crate::column::append;
 use crate::schema::Schema;
 
 /// A type that records can be keyed by: text, bytes, whole numbers, `bool`, `()`, and tuples of these.
@@ -71,14 +72,14 @@ impl<K: Key> AsKey<K> for &K {
 impl AsKey<String> for &str {
     #[inline]
     fn write_key(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
+        append(out, self.as_bytes());
     }
 }
 
 impl AsKey<Vec<u8>> for &[u8] {
     #[inline]
     fn write_key(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self);
+        append(out, self);
     }
 }
 
@@ -93,7 +94,7 @@ pub struct SameKey<'a, K> {
 impl<K: Key> AsKey<K> for SameKey<'_, K> {
     #[inline]
     fn write_key(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.bytes);
+        append(out, self.bytes);
     }
 
     #[inline]

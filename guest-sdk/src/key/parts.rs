@@ -2,6 +2,7 @@
 
 use super::Key;
 use crate::codec::{Decode, Malformed};
+use crate::column::append;
 use crate::schema::Schema;
 
 impl Key for String {
@@ -11,7 +12,7 @@ impl Key for String {
 
     #[inline]
     fn encode_key(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
+        append(out, self.as_bytes());
     }
 
     #[inline]
@@ -31,7 +32,7 @@ impl Key for Vec<u8> {
 
     #[inline]
     fn encode_key(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self);
+        append(out, self);
     }
 
     #[inline]

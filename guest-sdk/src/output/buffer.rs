@@ -34,11 +34,12 @@ pub struct Buffer {
     /// The record at hand: its key and its event time.
     key: u32,
     time: Option<i64>,
-    /// Chunks that came before `chunk`. Mostly none: a new one begins only where the kind of records changes.
+    /// Chunks that came before `chunk`. Mostly none: a new one begins only where the kind of records changes. Between records there is
+    /// none.
     before: Vec<Chunk>,
     chunk: Chunk,
-    /// How many chunks and records there were before the record at hand.
-    mark: (usize, usize),
+    /// How many records there were in the chunk before the record at hand.
+    mark: usize,
     /// Whether keys both known and fresh have come in this call: then all go as fresh ones, in few large chunks.
     mixed: bool,
 }
@@ -78,7 +79,7 @@ impl Chunk {
 impl Buffer {
     pub(super) fn new(scope: &Scope) -> Self {
         let (before, chunk) = (Vec::new(), Chunk::new());
-        Buffer { scope: scope.clone(), key: 0, time: None, before, chunk, mark: (0, 0), mixed: false }
+        Buffer { scope: scope.clone(), key: 0, time: None, before, chunk, mark: 0, mixed: false }
     }
 
     /// The next record, or key of `finish`, begins.
@@ -86,7 +87,7 @@ impl Buffer {
     pub(crate) fn step(&mut self, key: u32, time: Option<i64>) {
         self.key = key;
         self.time = time;
-        self.mark = (self.before.len(), self.chunk.len());
+        self.mark = self.chunk.len();
     }
 
     /// The event time of the record at hand.
@@ -151,20 +152,17 @@ impl Buffer {
 
     /// Takes back what the record at hand has sent.
     pub(crate) fn undo(&mut self) {
-        let (chunks, records) = self.mark;
-        if self.before.len() > chunks {
-            self.before.truncate(chunks + 1);
-            if let Some(chunk) = self.before.pop() {
-                self.chunk = chunk;
-            }
+        if !self.before.is_empty() {
+            self.chunk = self.before.swap_remove(0);
+            self.before.clear();
         }
-        self.chunk.truncate(records);
+        self.chunk.truncate(self.mark);
     }
 
-    /// Between two records: gives everything to the host if enough has gathered.
+    /// Between two records: gives everything to the host if enough has gathered, or the kind of records has changed.
     #[inline]
     pub(crate) fn flush_if_full(&mut self) {
-        if self.chunk.bytes() >= FULL || !self.before.is_empty() {
+        if !self.before.is_empty() || self.chunk.bytes() >= FULL {
             self.flush();
         }
     }

@@ -89,7 +89,7 @@ pub trait OutputPort: Sized {
     type Key<Same: MaybeKey>: MaybeKey;
 
     /// The value of its records.
-    type Value;
+    type Value: Value;
 
     /// What the descriptor says about it.
     fn describe<Same: MaybeKey>() -> Vec<Port>;

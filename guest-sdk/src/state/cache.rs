@@ -48,7 +48,8 @@ pub(super) struct Cache<T> {
     fetched: Option<Cells>,
     /// The keys whose slots have changed. A record whose work was undone leaves none.
     changed: Vec<u32>,
-    /// The slot of the current key as it was before the record of step `saved_at`. A record has one key, so one slot is enough.
+    /// The slot of the current key as it was before the record of step `saved_at`. A record has one key, so one slot is enough; and no
+    /// step comes again, so it never has to be reset.
     saved: Slot<T>,
     saved_at: u64,
     /// Room that is used again in every call.
@@ -75,37 +76,42 @@ impl<T: Value> Cache<T> {
     /// The current key's slot, which may be unread.
     #[inline]
     fn slot(&mut self) -> &mut Slot<T> {
-        if self.slots.is_empty() {
+        let key = self.scope.key() as usize;
+        if key >= self.slots.len() {
             self.make_slots();
         }
-        let key = self.scope.key() as usize;
         &mut self.slots[key]
     }
 
+    /// The first use in a call.
     #[cold]
+    #[inline(never)]
     fn make_slots(&mut self) {
-        self.slots.resize_with(self.scope.keys() as usize, Slot::default);
-        assert!(!self.slots.is_empty(), "state `{}` was used where no key is current", self.name);
+        let keys = self.scope.keys() as usize;
+        assert!(keys > 0, "state `{}` was used where no key is current", self.name);
+        self.slots.resize_with(keys, Slot::default);
     }
 
     /// The current key's value.
     #[inline]
     pub(super) fn get(&mut self) -> Option<&T> {
-        if matches!(self.slot(), Slot::Unread) {
-            self.read();
+        let key = self.scope.key() as usize;
+        if !matches!(self.slots.get(key), Some(Slot::Absent | Slot::Present(_) | Slot::Removed | Slot::Changed(_))) {
+            self.read(key);
         }
-        self.slot().value()
+        self.slots[key].value()
     }
 
-    /// Reads the current key's slot, and for that those of all keys, once.
-    fn read(&mut self) {
-        if self.fetched.is_none() {
+    /// Reads the slot of a key, and for that the host's values of all keys, once.
+    fn read(&mut self, key: usize) {
+        if self.slots.is_empty() {
+            self.make_slots();
+        }
+        let cells = self.fetched.get_or_insert_with(|| {
             self.keys.clear();
             self.keys.extend(0..self.scope.keys());
-            self.fetched = Some(self.scope.backend().get(self.state, &self.keys));
-        }
-        let key = self.scope.key() as usize;
-        let Some(cells) = &self.fetched else { return };
+            self.scope.backend().get(self.state, &self.keys)
+        });
         self.slots[key] = if cells.present[key] == 0 {
             Slot::Absent
         } else {
@@ -172,7 +178,6 @@ impl<T: Value> Cache<T> {
             self.changed.pop();
         }
         *self.slot() = saved;
-        self.saved_at = 0;
     }
 
     pub(super) fn write_back(&mut self) {
@@ -181,14 +186,18 @@ impl<T: Value> Cache<T> {
         }
         self.keys.clear();
         self.values.clear();
-        self.changed.retain(|&key| match &self.slots[key as usize] {
-            Slot::Changed(value) => {
+        let mut removed = 0;
+        for index in 0..self.changed.len() {
+            let key = self.changed[index];
+            if let Slot::Changed(value) = &self.slots[key as usize] {
                 self.keys.push(key);
                 self.values.push_with(|bytes| value.encode(bytes));
-                false
+            } else {
+                self.changed[removed] = key;
+                removed += 1;
             }
-            _ => true,
-        });
+        }
+        self.changed.truncate(removed);
         if !self.keys.is_empty() {
             self.scope.backend().put(self.state, &self.keys, &self.values);
         }
@@ -203,6 +212,5 @@ impl<T: Value> Cache<T> {
         self.fetched = None;
         self.changed.clear();
         self.saved = Slot::Unread;
-        self.saved_at = 0;
     }
 }

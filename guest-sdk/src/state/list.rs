@@ -50,12 +50,6 @@ struct Mark {
     cuts: usize,
 }
 
-impl Default for Column {
-    fn default() -> Self {
-        Column::new()
-    }
-}
-
 impl Log {
     fn len(&self) -> Mark {
         Mark { elements: self.keys.len(), cuts: self.cuts.len() }
@@ -78,11 +72,8 @@ impl Log {
     fn split_off(&mut self, from: Mark) -> Log {
         let values = self.part(from.elements, self.keys.len());
         let cut = |cut: Cut| Cut { at: cut.at - from.elements, ..cut };
-        let rest = Log {
-            keys: self.keys.split_off(from.elements),
-            values,
-            cuts: self.cuts.split_off(from.cuts).into_iter().map(cut).collect(),
-        };
+        let rest =
+            Log { keys: self.keys.split_off(from.elements), values, cuts: self.cuts.split_off(from.cuts).into_iter().map(cut).collect() };
         self.values.truncate(from.elements);
         rest
     }
@@ -157,16 +148,9 @@ impl<T: Value> ListState<T> {
         self.log = own;
         self.mark = Mark::default();
 
-        let key = self.scope.key();
-        let (last_cut, mut from) = match self.log.cuts.iter().rfind(|cut| cut.key == key) {
-            Some(cut) => (Some(cut), cut.at),
-            None => (None, 0),
-        };
-        let mut own = Column::new();
-        while from < self.log.keys.len() {
-            own.push(self.log.values.get(from));
-            from += 1;
-        }
+        // All of it is of this key: a record has but one.
+        let last_cut = self.log.cuts.last();
+        let own = self.log.part(last_cut.map_or(0, |cut| cut.at), self.log.keys.len());
         ListIter { list: self, page: Column::new(), next: 0, read: 0, host_done: last_cut.is_some(), own }
     }
 }
@@ -232,11 +216,9 @@ impl<T: Value> Handle for ListState<T> {
 
     fn write_back(&mut self) {
         self.log.send(&self.scope, self.state);
-        self.marked_at = 0;
     }
 
     fn forget(&mut self) {
         self.log.truncate(Mark::default());
-        self.marked_at = 0;
     }
 }

@@ -210,10 +210,10 @@ pub fn decode<'a, T: Deserialize<'a>>(what: &'static str, bytes: &'a [u8]) -> Re
     // full width. Beyond that a length lies, and must not become an allocation. A limit has to be a constant, hence the steps.
     let done = match bytes.len() {
         0..=0x1_0000 => limited::<T, 0x10_0000>(bytes),
-        0..=0x10_0000 => limited::<T, 0x100_0000>(bytes),
-        0..=0x100_0000 => limited::<T, 0x1000_0000>(bytes),
-        0..=0x1000_0000 => limited::<T, 0x1_0000_0000>(bytes),
-        0..=0x4000_0000 => limited::<T, 0x4_0000_0000>(bytes),
+        0x1_0001..=0x10_0000 => limited::<T, 0x100_0000>(bytes),
+        0x10_0001..=0x100_0000 => limited::<T, 0x1000_0000>(bytes),
+        0x100_0001..=0x1000_0000 => limited::<T, 0x1_0000_0000>(bytes),
+        0x1000_0001..=0x4000_0000 => limited::<T, 0x4_0000_0000>(bytes),
         _ => return Err(CodecError::TooLarge { what, bytes: bytes.len() as u64, limit: 0x4000_0000 }),
     };
     let (value, used) = done.map_err(|error| CodecError::Malformed { what, reason: error.to_string() })?;

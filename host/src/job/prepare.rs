@@ -71,7 +71,7 @@ fn load_components(plan: &Plan, engine: &Engine) -> Result<Vec<Option<Arc<Compon
 }
 
 /// Where compiled components are kept, by the XDG base directory specification.
-fn cache_dir() -> Option<PathBuf> {
+pub(super) fn cache_dir() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("cofferdam"))

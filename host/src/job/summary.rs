@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::dataflow::Pauses;
 use crate::record::AttemptId;
 
 /// How a run ended, when it did not fail.
@@ -60,6 +61,8 @@ pub struct Summary {
     pub parallelism: u16,
     /// How long it ran, in seconds.
     pub seconds: f64,
+    /// CPU time of the process, in seconds.
+    pub cpu_seconds: f64,
     /// Every node in topological order.
     pub nodes: Vec<NodeTotals>,
     /// Checkpoints committed.
@@ -68,6 +71,10 @@ pub struct Summary {
     pub last_checkpoint: Option<u64>,
     /// Bytes of state written by them.
     pub checkpoint_bytes: u64,
+    /// How long barriers held operators up.
+    pub freezes: Pauses,
+    /// How long slices of frozen state held them up between later batches.
+    pub slices: Pauses,
 }
 
 /// Where a running job stands, for a progress line.

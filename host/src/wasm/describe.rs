@@ -20,13 +20,7 @@ use crate::state::KeyedState;
 const DESCRIPTION_BYTES: usize = 1 << 20;
 
 /// Calls `describe`.
-pub(super) fn describe(
-    engine: &Engine,
-    pre: &InstancePre<Guest>,
-    exported: &Exported,
-    path: &Path,
-    limits: Limits,
-) -> Result<Descriptor> {
+pub(super) fn describe(engine: &Engine, pre: &InstancePre<Guest>, exported: &Exported, path: &Path, limits: Limits) -> Result<Descriptor> {
     let operator = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let facts = Facts { context: Arc::default(), config: "".into(), operator, subtask: 0 };
     let guest = Guest::new(Arc::new(nothing()), facts, limits, engine.ticks(), KeyedState::new(&[], 1), Vec::new());
@@ -34,7 +28,7 @@ pub(super) fn describe(
     let described = runner.call(Phase::Describe, &mut Batch::default(), |store, _| {
         store.set_hostcall_fuel(DESCRIPTION_BYTES);
         let instance = pre.instantiate(&mut *store)?;
-        let function: TypedFunc<(), (wire::OperatorDescriptor,)> = instance.get_typed_func(&mut *store, &exported.describe)?;
+        let function: TypedFunc<(), (wire::OperatorDescriptor,)> = instance.get_typed_func(&mut *store, exported.describe)?;
         function.call(store, ())
     });
     match described {

@@ -1,6 +1,6 @@
 //! [`Engine`]: wasmtime with our settings, the host functions, and the thread that measures the guests' time. One per process.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -30,7 +30,7 @@ impl Engine {
     ///
     /// # Errors
     /// Kind `Internal` if the host's own functions don't fit together or a thread can't be started.
-    pub fn new(cache_dir: Option<&Path>) -> Result<Engine> {
+    pub fn new(cache_dir: Option<PathBuf>) -> Result<Engine> {
         let mut config = Config::new();
         // Instances don't run concurrently within a store; without support for it a call costs a third.
         config.concurrency_support(false);
@@ -63,12 +63,12 @@ fn broken(error: wasmtime::Error) -> Error {
 }
 
 /// The cache in a directory, which is made if need be, for this user only: who can write there can run code here.
-fn open_cache(dir: &Path) -> Option<Cache> {
+fn open_cache(dir: PathBuf) -> Option<Cache> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    let made = builder.create(dir).and_then(|()| dir.canonicalize()).map_err(|error| error.to_string());
+    let made = builder.create(&dir).and_then(|()| dir.canonicalize()).map_err(|error| error.to_string());
     let cache = made.and_then(|dir| {
         let mut config = CacheConfig::new();
         config.with_directory(dir);

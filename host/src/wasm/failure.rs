@@ -111,7 +111,8 @@ fn describe_trap(error: &wasmtime::Error, trap: Option<&Trap>) -> String {
     }
     let what = match trap {
         Some(Trap::StackOverflow) => format!("calls nested deeper than its stack of {} allows", limits::bytes(STACK_BYTES as u64)),
-        Some(Trap::UnreachableCodeReached) => "aborted (`unreachable`) without saying why".into(),
+        Some(Trap::UnreachableCodeReached) => "aborted without saying why (what it wrote to standard error is in the log)".into(),
+        Some(Trap::MemoryOutOfBounds) => "out of bounds memory access (in Rust mostly recursion that is too deep for its stack)".into(),
         Some(trap) => trap.to_string().trim_start_matches("wasm trap: ").into(),
         None => one_line(&error.root_cause().to_string()),
     };

@@ -161,8 +161,8 @@ impl Functions {
             None => None,
         };
         Ok(Functions {
-            open: instance.get_typed_func(&mut *store, &exports.open)?,
-            process: instance.get_typed_func(&mut *store, &exports.process)?,
+            open: instance.get_typed_func(&mut *store, exports.open)?,
+            process: instance.get_typed_func(&mut *store, exports.process)?,
             finish,
         })
     }

@@ -100,7 +100,8 @@ impl BlockBuilder {
         let start = out.len();
         BLOCK.write(&self.packed, out)?;
         // A block holds less than 2^30 bytes, so less than that many entries, and its frame is little more.
-        let place = BlockPlace { first: first.group, last: last.group, entries: self.kinds.len() as u32, bytes: (out.len() - start) as u32 };
+        let place =
+            BlockPlace { first: first.group, last: last.group, entries: self.kinds.len() as u32, bytes: (out.len() - start) as u32 };
         self.kinds.clear();
         self.bytes.clear();
         Ok(Some(place))

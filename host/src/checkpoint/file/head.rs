@@ -119,7 +119,7 @@ impl Head {
     }
 
     /// Checks what must hold between the parts of a head, and that the blocks are `body` bytes.
-    fn check(&self, body: u64) -> Result<(), FileError> {
+    pub(super) fn check(&self, body: u64) -> Result<(), FileError> {
         if self.groups.start >= self.groups.end || self.epochs.first > self.epochs.last {
             return Err(FileError::inconsistent("its key groups or epochs are no range"));
         }
@@ -142,9 +142,7 @@ impl Head {
         }
         match bytes.cmp(&body) {
             std::cmp::Ordering::Equal => Ok(()),
-            std::cmp::Ordering::Less => {
-                Err(FileError::Inconsistent(format!("{} bytes follow that don't belong to it", body - bytes)))
-            }
+            std::cmp::Ordering::Less => Err(FileError::Inconsistent(format!("{} bytes follow that don't belong to it", body - bytes))),
             std::cmp::Ordering::Greater => Err(FileError::Inconsistent(format!("it is truncated by {} bytes", bytes - body))),
         }
     }

@@ -32,7 +32,7 @@ pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool) -> Result<Wri
     let mut sources = Sources::new(files, groups, &writer)?;
     let mut same = Vec::new();
     let mut value = Vec::new();
-    while sources.take_entry(&mut same)? {
+    while sources.take_entry(&mut same) {
         let entry = same.iter().map(Item::change);
         if let Some(change) = combine(entry, base, &mut value) {
             writer.push(change).map_err(|error| refused(first, &error))?;
@@ -45,12 +45,9 @@ pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool) -> Result<Wri
 /// What several changes of one entry, from the oldest to the newest, come to. None: nothing is left to say.
 fn combine<'v>(entry: impl Iterator<Item = Change<'v>>, base: bool, value: &'v mut Vec<u8>) -> Option<Change<'v>> {
     let mut entry = entry.peekable();
-    let mut result = *entry.peek()?;
-    let single = {
-        entry.next();
-        entry.peek().is_none()
-    };
-    if !single {
+    let mut result = entry.next()?;
+    // Most entries occur once, and need no copy.
+    if entry.peek().is_some() {
         value.clear();
         value.extend_from_slice(result.value);
         for change in entry {
@@ -153,39 +150,38 @@ impl<'r> Sources<'r> {
     }
 
     /// Takes the changes of the next entry, from the oldest to the newest, into `same`; false at the end.
-    fn take_entry(&mut self, same: &mut Vec<Item>) -> Result<bool> {
-        let Some(Reverse(first)) = self.heap.pop() else { return Ok(false) };
+    fn take_entry(&mut self, same: &mut Vec<Item>) -> bool {
+        let Some(Reverse(first)) = self.heap.pop() else { return false };
+        same.push(first);
         while let Some(Reverse(next)) = self.heap.peek()
-            && order(next.change()) == order(first.change())
+            && order(next.change()) == order(same[0].change())
         {
             same.extend(self.heap.pop().map(|Reverse(item)| item));
         }
-        same.insert(0, first);
-        Ok(true)
+        true
     }
 
     /// Puts the change after `item` in line.
     fn advance(&mut self, item: Item) -> Result<()> {
-        self.enter(item.block, item.index + 1, item.file)
+        let Item { block, index, file, .. } = item;
+        if self.enter(block, index + 1, file) { Ok(()) } else { self.enter_block(file) }
     }
 
-    /// Puts the first change in `groups` from `index` on in line, of this block or of one after it.
-    fn enter(&mut self, block: Rc<Block>, index: usize, file: usize) -> Result<()> {
-        let Some(index) = (index..block.len()).find(|&index| self.groups.contains(block.get(index).group)) else {
-            return self.enter_block(file);
-        };
-        let state = self.numbers[file][usize::from(block.get(index).state)];
-        self.heap.push(Reverse(Item { block, index, file, state }));
-        Ok(())
-    }
-
+    /// Puts the first change of the file's next blocks in line.
     fn enter_block(&mut self, file: usize) -> Result<()> {
         while let Some(block) = self.blocks[file].next().transpose()? {
-            let found = (0..block.len()).find(|&index| self.groups.contains(block.get(index).group));
-            if let Some(index) = found {
-                return self.enter(block, index, file);
+            if self.enter(block, 0, file) {
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Puts the first change in `groups` from `index` on in line; false if the block has none.
+    fn enter(&mut self, block: Rc<Block>, index: usize, file: usize) -> bool {
+        let Some(index) = (index..block.len()).find(|&index| self.groups.contains(block.get(index).group)) else { return false };
+        let state = self.numbers[file][usize::from(block.get(index).state)];
+        self.heap.push(Reverse(Item { block, index, file, state }));
+        true
     }
 }

@@ -93,21 +93,12 @@ impl ChangeCursor<'_> {
     ///
     /// # Errors
     /// [`Kind::Checkpoint`] if a block is damaged.
-    pub fn next(&mut self) -> Result<Option<Change<'_>>> {
-        let groups = self.blocks.groups;
-        loop {
-            let left = self.block.as_ref().map_or(0, |block| block.len() - self.next);
-            if left == 0 {
-                self.block = self.blocks.next().transpose()?;
-                self.next = 0;
-                if self.block.is_none() {
-                    return Ok(None);
-                }
-                continue;
-            }
-            self.next += 1;
-            if self.block.as_ref().is_some_and(|block| groups.contains(block.get(self.next - 1).group)) {
-                break;
+    pub fn next_change(&mut self) -> Result<Option<Change<'_>>> {
+        while !self.step() {
+            self.next = 0;
+            self.block = self.blocks.next().transpose()?;
+            if self.block.is_none() {
+                return Ok(None);
             }
         }
         let change = self.block.as_ref().map(|block| block.get(self.next - 1));
@@ -115,6 +106,15 @@ impl ChangeCursor<'_> {
             Some(numbers) => Change { state: numbers[usize::from(change.state)], ..change },
             None => change,
         }))
+    }
+
+    /// Steps past the next change of the block that lies in the key groups; false if there is none.
+    fn step(&mut self) -> bool {
+        let Some(block) = &self.block else { return false };
+        let groups = self.blocks.groups;
+        let found = (self.next..block.len()).find(|&index| groups.contains(block.get(index).group));
+        self.next = found.map_or(block.len(), |index| index + 1);
+        found.is_some()
     }
 }
 

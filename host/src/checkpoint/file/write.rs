@@ -154,6 +154,8 @@ impl Writer {
     /// The file.
     pub fn finish(mut self) -> Result<Written, FileError> {
         self.close_block()?;
+        // Never write what can't be read.
+        self.head.check(self.blocks.len() as u64)?;
         let mut bytes = Vec::with_capacity(self.blocks.len() + 1024);
         self.head.encode(&mut bytes)?;
         bytes.extend_from_slice(&self.blocks);

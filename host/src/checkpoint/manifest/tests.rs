@@ -147,22 +147,23 @@ fn an_entry_of_an_unknown_kind_is_malformed() {
 #[test]
 fn what_breaks_a_rule_is_neither_written_nor_read() {
     let base = || manifest(3, 41, vec![state_file(3, 41, "count", 0)]);
-    let broken: Vec<(&str, Box<dyn Fn(&mut Manifest)>)> = vec![
-        ("count from 1", Box::new(|m| m.attempt.attempt = 0)),
-        ("count from 1", Box::new(|m| m.attempt.run = 0)),
-        ("parallelism", Box::new(|m| m.parallelism = 0)),
-        ("parallelism", Box::new(|m| m.parallelism = 129)),
-        ("`count` occurs twice", Box::new(|m| m.sinks[0].uid = "count".into())),
-        ("split `a.txt`", Box::new(|m| m.sources[0].splits = vec![m.sources[0].splits[0].clone(); 2])),
-        ("no path", Box::new(|m| m.operators[0].files[0].path = "state/../../etc/passwd".into())),
-        ("no path", Box::new(|m| m.operators[0].files[0].path = "/etc/passwd".into())),
-        ("another operator", Box::new(|m| m.operators[0].uid = "other".into())),
-        ("key groups", Box::new(|m| m.operators[0].files[0].groups.end = 129)),
-        ("key groups", Box::new(|m| m.operators[0].files[0].groups = KeyGroups { start: 5, end: 5 })),
-        ("epochs", Box::new(|m| m.operators[0].files[0].epochs.last = 42)),
-        ("epochs", Box::new(|m| m.operators[0].files[0].epochs = Epochs { first: 9, last: 8 })),
-        ("checksum", Box::new(|m| m.operators[0].files[0].checksum = "x".into())),
-        ("occurs twice", Box::new(|m| m.operators[0].files = vec![m.operators[0].files[0].clone(); 2])),
+    type Break = fn(&mut Manifest);
+    let broken: [(&str, Break); 15] = [
+        ("count from 1", |m| m.attempt.attempt = 0),
+        ("count from 1", |m| m.attempt.run = 0),
+        ("parallelism", |m| m.parallelism = 0),
+        ("parallelism", |m| m.parallelism = 129),
+        ("`count` occurs twice", |m| m.sinks[0].uid = "count".into()),
+        ("split `a.txt`", |m| m.sources[0].splits = vec![m.sources[0].splits[0].clone(); 2]),
+        ("no path", |m| m.operators[0].files[0].path = "state/../../etc/passwd".into()),
+        ("no path", |m| m.operators[0].files[0].path = "/etc/passwd".into()),
+        ("another operator", |m| m.operators[0].uid = "other".into()),
+        ("key groups", |m| m.operators[0].files[0].groups.end = 129),
+        ("key groups", |m| m.operators[0].files[0].groups = KeyGroups { start: 5, end: 5 }),
+        ("epochs", |m| m.operators[0].files[0].epochs.last = 42),
+        ("epochs", |m| m.operators[0].files[0].epochs = Epochs { first: 9, last: 8 }),
+        ("checksum", |m| m.operators[0].files[0].checksum = "x".into()),
+        ("occurs twice", |m| m.operators[0].files = vec![m.operators[0].files[0].clone(); 2]),
     ];
     for (expected, breaks) in broken {
         let mut manifest = base();

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! <dir>/<job>/run-0001/log/00000000000000000042.json             an entry of the log: a claim or a manifest
+//! <dir>/<job>/run-0001/published                                 how far output is published
 //! <dir>/<job>/run-0001/state/3-41/count-0.state                  attempt 3, epoch 41, operator count, subtask 0
 //! <dir>/<job>/run-0001/state/3-41/count.33-41.7.merged.state     the attempt's 7th merged file: epochs 33 to 41 in one
 //! ```
@@ -21,6 +22,8 @@ pub enum RunPath {
     Entry(u64),
     /// A state file.
     State(StatePath),
+    /// The note of how far output is published.
+    Published,
     /// Nothing of ours: to be named, and left alone.
     Foreign,
 }
@@ -91,10 +94,16 @@ pub fn merged(attempt: u32, epochs: Epochs, uid: &str, serial: u64) -> String {
     StatePath { attempt, epoch: epochs.last, uid: uid.into(), origin: Origin::Merged { first: epochs.first, serial } }.render()
 }
 
+/// Where the note lies that says how far the run's output is published, within its run.
+pub const PUBLISHED: &str = "published";
+
 /// What a path, relative to a run's directory, is. Total: whatever is not exactly what this module would write is foreign.
 pub fn classify(path: &str) -> RunPath {
     if let Some(slot) = parse_entry(path) {
         return RunPath::Entry(slot);
+    }
+    if path == PUBLISHED {
+        return RunPath::Published;
     }
     match parse_state(path) {
         Some(state) => RunPath::State(state),

@@ -8,6 +8,7 @@ fn paths_look_as_documented() {
     assert_eq!(run_dir(12_345), "run-12345");
     assert_eq!(entry(42), "log/00000000000000000042.json");
     assert_eq!(snapshot(3, 41, "count", 0), "state/3-41/count-0.state");
+    assert_eq!(classify("published"), RunPath::Published);
     assert_eq!(merged(3, Epochs { first: 33, last: 41 }, "count", 7), "state/3-41/count.33-41.7.merged.state");
 }
 
@@ -94,6 +95,7 @@ proptest! {
         match classify(&path) {
             RunPath::Entry(slot) => prop_assert_eq!(entry(slot), path),
             RunPath::State(state) => prop_assert_eq!(state.render(), path),
+            RunPath::Published => prop_assert_eq!(PUBLISHED, path),
             RunPath::Foreign => {}
         }
     }

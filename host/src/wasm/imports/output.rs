@@ -17,10 +17,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
     interface.func_wrap("reject", reject)
 }
 
-fn emit(
-    store: Store<'_>,
-    (port, keys, values, timestamps): (u32, EmitKeys, ColumnOut, WasmList<i64>),
-) -> wasmtime::Result<()> {
+fn emit(store: Store<'_>, (port, keys, values, timestamps): (u32, EmitKeys, ColumnOut, WasmList<i64>)) -> wasmtime::Result<()> {
     let guest = store.data();
     // A fresh instance is opened again after every failure: what `open` emits would go out more than once.
     guest.allow_in(&[Phase::Process, Phase::Finish], EMIT)?;

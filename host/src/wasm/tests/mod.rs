@@ -1,1 +1,8 @@
-//! t
+//! Small guests in text against the real engine: what a component may be, what it may say about itself, and what becomes of calls
+//! that go wrong.
+
+mod calls;
+mod description;
+mod guest;
+mod loading;
+mod waiting;

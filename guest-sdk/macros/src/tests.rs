@@ -1,0 +1,225 @@
+//! What the macros refuse, and how they say so.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{DeriveInput, ItemImpl, ItemStruct, parse2};
+
+use crate::{fields, methods, schema};
+
+fn fields_error(arguments: TokenStream, item: TokenStream) -> String {
+    fields::expand(arguments, parse2::<ItemStruct>(item).unwrap()).unwrap_err().to_string()
+}
+
+fn methods_error(item: TokenStream) -> String {
+    methods::expand(TokenStream::new(), parse2::<ItemImpl>(item).unwrap()).unwrap_err().to_string()
+}
+
+fn schema_error(item: TokenStream) -> String {
+    schema::expand(parse2::<DeriveInput>(item).unwrap()).unwrap_err().to_string()
+}
+
+#[test]
+fn structs_that_are_no_operators_are_refused() {
+    let none = TokenStream::new;
+    let cases = [
+        (
+            none(),
+            quote!(
+                struct A {
+                    n: ValueState<u64>,
+                }
+            ),
+            "state is kept per key: say which with `#[operator(key = …)]` on the struct",
+        ),
+        (
+            none(),
+            quote!(
+                struct A<T> {
+                    n: T,
+                }
+            ),
+            "an operator can't be generic: a component holds one",
+        ),
+        (
+            none(),
+            quote!(
+                struct A(u64);
+            ),
+            "an operator's fields need names",
+        ),
+        (
+            quote!(kee = String),
+            quote!(
+                struct A;
+            ),
+            "`#[operator]` on a struct takes `key`, `name` and `version`",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(version = 0)]
+                    n: ValueState<u64>,
+                }
+            ),
+            "versions begin with 1",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(versoin = 1)]
+                    n: ValueState<u64>,
+                }
+            ),
+            "`#[state]` takes `name` and `version`",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(version = 2)]
+                    n: u64,
+                }
+            ),
+            "`#[state]` goes on a field of type ValueState, ListState or ReducingState",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    n: ValueState<u64>,
+                    #[state(name = "n")]
+                    m: sdk::ListState<u64>,
+                }
+            ),
+            "there are two states `n`",
+        ),
+    ];
+    for (arguments, item, message) in cases {
+        assert_eq!(fields_error(arguments, item), message);
+    }
+}
+
+#[test]
+fn methods_that_do_not_fit_their_marks_are_refused() {
+    let cases = [
+        (quote!(impl A {}), "an operator needs an input: a method marked `#[input]`"),
+        (quote!(impl A { #[open] fn open(&mut self) -> Result<()> {} }), "an operator needs an input: a method marked `#[input]`"),
+        (quote!(impl T for A { #[input] fn a(&mut self, a: u8) {} }), "`#[operator]` goes on the operator's own `impl`, not on a trait's"),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[input] fn b(&mut self, b: u8) {} }),
+            "an operator has one input for now, and this one has `a` already",
+        ),
+        (quote!(impl A { #[input] fn a(&mut self) {} }), "an input takes the record's value: `fn name(&mut self, value: V, …)`"),
+        (quote!(impl A { #[input] fn a(&self, a: u8) {} }), "a marked method begins with `&mut self`"),
+        (quote!(impl A { #[input] async fn a(&mut self, a: u8) {} }), "operators are synchronous"),
+        (quote!(impl A { #[input] #[open] fn a(&mut self, a: u8) {} }), "a method has one mark"),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: u8, out: &mut Output<u8>, meta: &Meta) {} }),
+            "`#[input]` takes `&mut self` and a value, and if wanted `meta: &Meta<K>` and `out: &mut Output<V>`, in this order",
+        ),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[open] fn open(&mut self, c: &Context, out: &mut Output<u8>) {} }),
+            "`#[open]` takes `&mut self` and `context: &Context`",
+        ),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: &Flight) {} }),
+            "only `&str` and `&[u8]` are borrowed from the batch: take other values themselves",
+        ),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[finish] fn b(&mut self) {} #[finish] fn c(&mut self) {} }),
+            "`b` has this mark already",
+        ),
+    ];
+    for (item, message) in cases {
+        assert_eq!(methods_error(item), message);
+    }
+}
+
+#[test]
+fn attributes_of_serde_that_change_the_layout_are_refused() {
+    let by_place = "what is written by place and not by name can't leave a field out; `skip` leaves it out always";
+    let not_back = "postcard can't read back what it makes";
+    let unknown = "it changes how the value is laid out, and the schema would not say how";
+    let cases = [
+        (
+            quote!(
+                struct A {
+                    #[serde(flatten)]
+                    b: B,
+                }
+            ),
+            "flatten",
+            not_back,
+        ),
+        (
+            quote!(
+                #[serde(tag = "t")]
+                enum A {
+                    B { c: u8 },
+                }
+            ),
+            "tag",
+            not_back,
+        ),
+        (
+            quote!(
+                #[serde(untagged)]
+                enum A {
+                    B(u8),
+                }
+            ),
+            "untagged",
+            not_back,
+        ),
+        (
+            quote!(
+                struct A {
+                    #[serde(skip_serializing_if = "Option::is_none")]
+                    b: Option<u8>,
+                }
+            ),
+            "skip_serializing_if",
+            by_place,
+        ),
+        (
+            quote!(
+                enum A {
+                    B {
+                        #[serde(skip_deserializing)]
+                        c: u8,
+                    },
+                }
+            ),
+            "skip_deserializing",
+            by_place,
+        ),
+        (
+            quote!(
+                struct A {
+                    #[serde(rename = "c", with = "hex")]
+                    b: u8,
+                }
+            ),
+            "with",
+            unknown,
+        ),
+        (
+            quote!(
+                #[serde(into = "B")]
+                struct A(u8);
+            ),
+            "into",
+            unknown,
+        ),
+    ];
+    for (item, name, why) in cases {
+        assert_eq!(schema_error(item), format!("`serde({name})` can't be used in records and state: {why}"));
+    }
+    let harmless = quote! {
+        #[serde(rename_all = "kebab-case", bound(serialize = "T: Copy", deserialize = "T: Copy"), deny_unknown_fields)]
+        struct A<T> { #[serde(default = "f", alias = "c", rename = "d")] b: T, #[serde(skip)] e: u8 }
+    };
+    assert!(schema::expand(parse2(harmless).unwrap()).is_ok());
+}

@@ -1,0 +1,279 @@
+//! [`Harness`]: an instance of an operator, with a host in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Failure, Processed, Record, Rejected, Snapshot};
+use crate::backend::memory::{Backend, Emitted, Memory};
+use crate::codec::{Decode, EncodeAs};
+use crate::column::{Batch, Column};
+use crate::error::Result;
+use crate::key::{AsKey, MaybeKey};
+use crate::operator::{Instance, Operator, describe};
+use crate::output::OutputPort;
+use crate::scope;
+
+/// How many keys `finish` gets at once, few, so that tests see more than one call.
+const FINISH_KEYS: usize = 64;
+
+/// What a call sent: the key of the output's records.
+type OutputKey<O> = <<O as Operator>::Output as OutputPort>::Key<<O as crate::operator::Fields>::Key>;
+/// What a call sent: the value of the output's records.
+type OutputValue<O> = <<O as Operator>::Output as OutputPort>::Value;
+/// What came of a call.
+type Outcome<O> = Result<Processed<OutputKey<O>, OutputValue<O>>, Failure>;
+
+/// An operator, open, with state in memory. The state outlives the instance, as in the host.
+pub struct Harness<O: Operator> {
+    instance: Instance<O>,
+    pub(super) backend: Backend,
+    states: Vec<String>,
+}
+
+impl<O: Operator> Default for Harness<O> {
+    fn default() -> Self {
+        Harness::new()
+    }
+}
+
+impl<O: Operator> Harness<O> {
+    /// An operator without configuration.
+    ///
+    /// # Panics
+    /// If it doesn't open.
+    pub fn new() -> Self {
+        Harness::with_config("{}").unwrap_or_else(|error| panic!("the operator didn't open: {error}"))
+    }
+
+    /// An operator with a configuration, given as JSON.
+    ///
+    /// # Errors
+    /// What its `open` returns.
+    pub fn with_config(config: &str) -> Result<Self> {
+        let descriptor = describe::<O>();
+        let facts = [
+            ("job", "test"),
+            ("operator", descriptor.name.as_str()),
+            ("subtask", "0"),
+            ("parallelism", "1"),
+            ("max-parallelism", "128"),
+            ("attempt", "1"),
+        ];
+        let states: Vec<_> = descriptor.states.iter().map(|state| state.name.clone()).collect();
+        let context = facts.map(|(name, value)| (name.into(), value.into())).to_vec();
+        let backend = Backend::new(Memory::new(states.len(), config.into(), context));
+        Ok(Harness { instance: Instance::open(backend.clone())?, backend, states })
+    }
+
+    /// Works on some records as one batch. Values are of the input's type, or what [`EncodeAs`] allows in its place, or [`Raw`] bytes.
+    ///
+    /// # Errors
+    /// If the operator panics. State is then as before, and the instance a new one.
+    ///
+    /// # Panics
+    /// If some records have an event time and some have none.
+    pub fn process<K: AsInputKey<O::Key>, V: EncodeAs<O::Input>>(&mut self, records: impl IntoIterator<Item = Record<K, V>>) -> Outcome<O> {
+        let batch = pack(records);
+        self.backend.memory().keys = batch.keys.clone();
+        self.call(|instance| {
+            instance.process(0, &batch);
+            Ok(())
+        })
+    }
+
+    /// Works on some records in batches of `size`.
+    ///
+    /// # Errors
+    /// As [`process`](Self::process); the batches before the one that failed stand.
+    ///
+    /// # Panics
+    /// As `process`.
+    pub fn process_in_batches<K: AsInputKey<O::Key>, V: EncodeAs<O::Input>>(
+        &mut self,
+        size: usize,
+        records: impl IntoIterator<Item = Record<K, V>>,
+    ) -> Outcome<O> {
+        let mut all = Processed { records: Vec::new(), rejected: Vec::new() };
+        let mut records = records.into_iter().peekable();
+        let mut before = 0;
+        while records.peek().is_some() {
+            let result = self.process(records.by_ref().take(size.max(1)));
+            let mut part = result.map_err(|failure| move_record(failure, before))?;
+            part.rejected.iter_mut().for_each(|rejected| rejected.record += before);
+            all.records.append(&mut part.records);
+            all.rejected.append(&mut part.rejected);
+            before += size.max(1);
+        }
+        Ok(all)
+    }
+
+    /// Ends the input: calls `finish` for every key that has state, in the order of the keys' bytes, or once if there is no key.
+    ///
+    /// # Errors
+    /// If `finish` fails or panics. State is then as before, and the instance a new one.
+    pub fn finish(&mut self) -> Outcome<O> {
+        let keys: BTreeSet<Vec<u8>> = self.backend.memory().states.iter().flat_map(BTreeMap::keys).cloned().collect();
+        let keys: Vec<_> = keys.into_iter().collect();
+        let mut all = Processed { records: Vec::new(), rejected: Vec::new() };
+        for keys in keys.chunks(FINISH_KEYS).chain([&[][..]]) {
+            let mut column = Column::new();
+            keys.iter().for_each(|key| column.push(key));
+            self.backend.memory().keys = column.clone();
+            all.records.append(&mut self.call(|instance| instance.finish(&column))?.records);
+        }
+        Ok(all)
+    }
+
+    /// The state as it is now.
+    pub fn snapshot(&self) -> Snapshot {
+        let memory = self.backend.memory();
+        Snapshot { states: self.states.iter().cloned().zip(memory.states.iter().cloned()).collect() }
+    }
+
+    /// Makes the state that of a snapshot, and the instance a new one, as after a restart. States that the operator has no more are left
+    /// out, new ones begin empty.
+    ///
+    /// # Panics
+    /// If the operator doesn't open.
+    pub fn restore(&mut self, snapshot: &Snapshot) {
+        let states = self.states.iter().map(|name| snapshot.states.get(name).cloned().unwrap_or_default()).collect();
+        self.backend.memory().states = states;
+        self.replace_instance();
+    }
+
+    /// The value of a key in a value or reducing state.
+    ///
+    /// # Panics
+    /// If there is no such state, or what it holds is no `T`.
+    pub fn value<T: for<'de> Decode<'de>>(&self, state: &str, key: impl AsKey<O::Key>) -> Option<T> {
+        self.list(state, key).into_iter().next()
+    }
+
+    /// The list of a key in a list state.
+    ///
+    /// # Panics
+    /// If there is no such state, or what it holds are no `T`.
+    pub fn list<T: for<'de> Decode<'de>>(&self, state: &str, key: impl AsKey<O::Key>) -> Vec<T> {
+        let index = self.states.iter().position(|name| name == state);
+        let index = index.unwrap_or_else(|| panic!("there is no state `{state}`; there are: {}", self.states.join(", ")));
+        let mut bytes = Vec::new();
+        key.write_key(&mut bytes);
+        let memory = self.backend.memory();
+        let elements = memory.states[index].get(&bytes).into_iter().flatten();
+        elements.map(|element| T::decode(element).unwrap_or_else(|error| panic!("state `{state}`: {error}"))).collect()
+    }
+
+    /// What [`Meta::processing_time`](crate::Meta::processing_time) tells from now on.
+    pub fn set_processing_time(&mut self, milliseconds: i64) {
+        self.backend.memory().processing_time = milliseconds;
+    }
+
+    /// A call as the host makes it: it counts as a whole or not at all.
+    fn call(&mut self, work: impl FnOnce(&mut Instance<O>) -> Result<()>) -> Outcome<O> {
+        let failure = match catch_unwind(AssertUnwindSafe(|| work(&mut self.instance))) {
+            Ok(Ok(())) => return Ok(self.take_output()),
+            Ok(Err(error)) => Failure::Error(error.to_string()),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref().copied());
+                let message = text.unwrap_or("a panic without a message").to_owned();
+                Failure::Panic { record: scope::record().map(|record| record as usize), message }
+            }
+        };
+        self.backend.memory().undo();
+        self.replace_instance();
+        Err(failure)
+    }
+
+    fn replace_instance(&mut self) {
+        self.instance = Instance::open(self.backend.clone()).unwrap_or_else(|error| panic!("the operator didn't open again: {error}"));
+    }
+
+    fn take_output(&mut self) -> Processed<OutputKey<O>, OutputValue<O>>
+    where
+        OutputValue<O>: for<'de> Decode<'de>,
+    {
+        let mut memory = self.backend.memory();
+        memory.commit();
+        let record = |Emitted { key, value, time }: Emitted| Record {
+            key: MaybeKey::read(&key).unwrap_or_else(|error| panic!("the operator sent a key that is {error}")),
+            value: OutputValue::<O>::decode(&value).unwrap_or_else(|error| panic!("the operator sent a value that is {error}")),
+            time,
+        };
+        let records = memory.emitted.drain(..).map(record).collect();
+        let rejected = memory.rejected.drain(..).map(|(record, message)| Rejected { record: record as usize, message }).collect();
+        Processed { records, rejected }
+    }
+}
+
+/// Bytes that are given to an operator as they are, to see what it does with values that are none of its input's type.
+#[derive(Clone, Debug)]
+pub struct Raw<T>(pub T);
+
+impl<V, T: AsRef<[u8]>> EncodeAs<V> for Raw<T> {
+    fn encode_as(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0.as_ref());
+    }
+}
+
+/// What can be given as the key of a record: what [`AsKey`] allows, or [`NoKey`](crate::NoKey).
+pub trait AsInputKey<K> {
+    /// The key's bytes.
+    fn bytes(&self) -> Vec<u8>;
+
+    /// Whether there is a key.
+    const KEYED: bool;
+}
+
+impl AsInputKey<crate::NoKey> for crate::NoKey {
+    fn bytes(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    const KEYED: bool = false;
+}
+
+impl<K: crate::Key, A: AsKey<K>> AsInputKey<K> for A {
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write_key(&mut bytes);
+        bytes
+    }
+
+    const KEYED: bool = true;
+}
+
+/// Packs records into a batch, as the host does: each key once.
+fn pack<K2, K: AsInputKey<K2>, V2, V: EncodeAs<V2>>(records: impl IntoIterator<Item = Record<K, V>>) -> Batch {
+    let mut batch = Batch { keys: Column::new(), key_of: Vec::new(), values: Column::new(), timestamps: Vec::new() };
+    let mut known = BTreeMap::new();
+    for Record { key, value, time } in records {
+        if K::KEYED {
+            let index = *known.entry(key.bytes()).or_insert_with_key(|bytes| {
+                batch.keys.push(bytes);
+                batch.keys.len() as u32 - 1
+            });
+            batch.key_of.push(index);
+        }
+        batch.values.push_with(|bytes| value.encode_as(bytes));
+        batch.timestamps.extend(time);
+    }
+    let times = batch.timestamps.len();
+    assert!(times == 0 || times == batch.values.len(), "of a batch either all records have an event time or none");
+    batch
+}
+
+/// The failure, with its record counted from the first batch on.
+fn move_record(failure: Failure, before: usize) -> Failure {
+    match failure {
+        Failure::Panic { record: Some(record), message } => Failure::Panic { record: Some(record + before), message },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+impl<O: Operator> Harness<O> {
+    /// The host's functions that were called since this was last asked.
+    pub(crate) fn take_calls(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.backend.memory().calls)
+    }
+}

@@ -1,0 +1,212 @@
+//! [`FileLists`]: the state files of each operator, oldest first, as the next manifest will name them; and which of them to merge, so
+//! that a restore never reads many files for one key group.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::retain::Live;
+use crate::checkpoint::manifest::{Epochs, Manifest, StateFile};
+use crate::checkpoint::paths::{self, Origin, RunPath, StatePath};
+use crate::error::{Error, Kind, Result};
+use crate::record::{AttemptId, KeyGroups};
+
+/// More files than this for one key group are merged.
+pub const MAX_FILES: usize = 8;
+
+/// State files to be merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// The operator.
+    pub operator: String,
+    /// The files, oldest first.
+    pub inputs: Vec<StateFile>,
+    /// What becomes of them.
+    pub outputs: Vec<MergeOutput>,
+    /// Whether nothing lies below the oldest.
+    pub base: bool,
+}
+
+/// One file that comes out of a merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeOutput {
+    /// Where it is to lie, within the run.
+    pub path: String,
+    /// The key groups that it covers.
+    pub groups: KeyGroups,
+}
+
+/// A finished merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The operator.
+    pub operator: String,
+    /// Paths of the files that were merged.
+    pub inputs: Vec<String>,
+    /// The files that say the same.
+    pub files: Vec<StateFile>,
+}
+
+/// The state files of each operator, oldest first, as the next manifest will name them.
+#[derive(Clone, Debug)]
+pub struct FileLists {
+    attempt: AttemptId,
+    parallelism: u16,
+    max_parallelism: u16,
+    lists: BTreeMap<String, Vec<StateFile>>,
+    /// Merges under way, by operator.
+    running: BTreeMap<String, Merge>,
+    /// The number of the next merged file.
+    next_serial: u64,
+}
+
+impl FileLists {
+    /// The lists that an attempt begins with: those of the checkpoint that it restored, whose files must lie in the attempt's own run.
+    pub fn new(attempt: AttemptId, parallelism: u16, max_parallelism: u16, restored: Option<&Manifest>) -> Self {
+        let operators = restored.into_iter().flat_map(|manifest| &manifest.operators);
+        let lists: BTreeMap<_, _> = operators.map(|operator| (operator.uid.clone(), operator.files.clone())).collect();
+        // An attempt that restores a checkpoint of another run brings its files along, under paths of its own.
+        let brought = lists.values().flatten().filter_map(|file| match paths::classify(&file.path) {
+            RunPath::State(StatePath { attempt: by, origin: Origin::Merged { serial, .. }, .. }) if by == attempt.attempt => Some(serial),
+            _ => None,
+        });
+        let next_serial = brought.max().unwrap_or(0) + 1;
+        FileLists { attempt, parallelism, max_parallelism, lists, running: BTreeMap::new(), next_serial }
+    }
+
+    /// The files of an operator.
+    pub fn files(&self, operator: &str) -> &[StateFile] {
+        self.lists.get(operator).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds files that a commit has named, after those that are there.
+    pub fn add(&mut self, operator: &str, files: &[StateFile]) {
+        self.lists.entry(operator.into()).or_default().extend_from_slice(files);
+    }
+
+    /// What the attempt is using, for a collection of garbage.
+    pub fn live(&self) -> Live {
+        let listed = self.lists.values().flatten().map(|file| file.path.clone());
+        let running = self.running.values().flat_map(|merge| &merge.outputs).map(|output| output.path.clone());
+        Live { attempt: self.attempt, paths: listed.chain(running).collect(), next_serial: self.next_serial }
+    }
+
+    /// A merge that is due, if there is one; it counts as under way until [`FileLists::finish`] or [`FileLists::give_up`]. There is
+    /// never more than one for an operator.
+    pub fn next_merge(&mut self) -> Option<Merge> {
+        let idle = self.lists.iter().filter(|(operator, _)| !self.running.contains_key(*operator));
+        let due = idle.filter_map(|(operator, files)| Some((operator.clone(), self.due(files)?)));
+        let (operator, Due { inputs, ranges, base }) = due.max_by_key(|(_, due)| due.inputs.len())?;
+        let epochs = inputs.iter().skip(1).fold(inputs.first()?.epochs, |all: Epochs, file| all.union(file.epochs));
+        let mut outputs = Vec::new();
+        for groups in ranges {
+            let path = paths::merged(self.attempt.attempt, epochs, &operator, self.next_serial);
+            self.next_serial += 1;
+            outputs.push(MergeOutput { path, groups });
+        }
+        let merge = Merge { operator: operator.clone(), inputs, outputs, base };
+        self.running.insert(operator, merge.clone());
+        Some(merge)
+    }
+
+    /// Puts the files that came out of a merge in the place of those that went in.
+    ///
+    /// # Errors
+    /// [`Kind::Internal`] if the merge was not under way, or its inputs have gone from the list.
+    pub fn finish(&mut self, merged: Merged) -> Result<()> {
+        let operator = &merged.operator;
+        let inputs: BTreeSet<&str> = merged.inputs.iter().map(String::as_str).collect();
+        let list = self.lists.get_mut(operator);
+        let (Some(_), Some(list)) = (self.running.remove(operator), list) else {
+            return Err(Error::new(Kind::Internal, format!("operator `{operator}`: a merge has finished that was not under way")));
+        };
+        let last = list.iter().rposition(|file| inputs.contains(file.path.as_str()));
+        let there = list.iter().filter(|file| inputs.contains(file.path.as_str())).count();
+        let (Some(last), true) = (last, there == inputs.len()) else {
+            return Err(Error::new(Kind::Internal, format!("operator `{operator}`: files of a finished merge have gone from its list")));
+        };
+        // What lies between the inputs shares no key group with them, so the place of the newest is right for all.
+        let tail = list.split_off(last + 1);
+        list.retain(|file| !inputs.contains(file.path.as_str()));
+        list.extend(merged.files);
+        list.extend(tail);
+        Ok(())
+    }
+
+    /// The merge under way for `operator` has failed; the list stays as it is.
+    pub fn give_up(&mut self, operator: &str) {
+        self.running.remove(operator);
+    }
+
+    /// What is to be merged in a list, if anything.
+    fn due(&self, files: &[StateFile]) -> Option<Due> {
+        let lanes = lanes(files).into_iter().filter(|lane| depth(&lane.files) > MAX_FILES);
+        let lane = lanes.max_by_key(|lane| lane.files.len())?;
+        let first = lane.files.first()?;
+        if lane.files.iter().any(|file| file.groups != first.groups) {
+            return Some(self.whole(&lane));
+        }
+        let start = suffix(&lane.files);
+        let inputs: Vec<StateFile> = lane.files[start..].iter().map(|&file| file.clone()).collect();
+        // One file that is far smaller than the next: others will join it.
+        (inputs.len() > 1).then(|| Due { inputs, ranges: vec![lane.hull], base: start == 0 })
+    }
+
+    /// After a change of parallelism files overlap in other ranges than they are written in now. One merge of all puts that right.
+    fn whole(&self, lane: &Lane<'_>) -> Due {
+        let subtasks = (0..self.parallelism).map(|subtask| KeyGroups::of_subtask(subtask, self.parallelism, self.max_parallelism));
+        let within = |range: KeyGroups| KeyGroups { start: range.start.max(lane.hull.start), end: range.end.min(lane.hull.end) };
+        let ranges = subtasks.map(within).filter(|range| range.start < range.end).collect();
+        Due { inputs: lane.files.iter().map(|&file| file.clone()).collect(), ranges, base: true }
+    }
+}
+
+struct Due {
+    inputs: Vec<StateFile>,
+    ranges: Vec<KeyGroups>,
+    base: bool,
+}
+
+/// Files that share key groups, directly or through others, in the order of the list. Files of different lanes have nothing to do with
+/// each other.
+struct Lane<'a> {
+    hull: KeyGroups,
+    files: Vec<&'a StateFile>,
+}
+
+fn lanes(files: &[StateFile]) -> Vec<Lane<'_>> {
+    let mut ranges: Vec<KeyGroups> = files.iter().map(|file| file.groups).collect();
+    ranges.sort_by_key(|range| range.start);
+    let mut lanes: Vec<Lane<'_>> = Vec::new();
+    for range in ranges {
+        match lanes.last_mut() {
+            Some(lane) if range.start < lane.hull.end => lane.hull.end = lane.hull.end.max(range.end),
+            _ => lanes.push(Lane { hull: range, files: Vec::new() }),
+        }
+    }
+    for file in files {
+        if let Some(lane) = lanes.iter_mut().find(|lane| lane.hull.overlaps(file.groups)) {
+            lane.files.push(file);
+        }
+    }
+    lanes
+}
+
+/// The most files that hold the same key group.
+fn depth(files: &[&StateFile]) -> usize {
+    let at = |group: u16| files.iter().filter(|file| file.groups.contains(group)).count();
+    files.iter().map(|file| at(file.groups.start)).max().unwrap_or(0)
+}
+
+/// Where the longest end of the list begins in which no file is larger than twice all newer ones together: so that each byte is merged
+/// again only when about as much has been added.
+fn suffix(files: &[&StateFile]) -> usize {
+    let mut start = files.len();
+    let mut newer = 0;
+    for file in files.iter().rev() {
+        if newer > 0 && file.bytes / 2 > newer {
+            break;
+        }
+        start -= 1;
+        newer += file.bytes;
+    }
+    start
+}

@@ -1,0 +1,113 @@
+//! What a file is, told for people: a claim, a manifest or a state file.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::file::StateReader;
+use super::manifest::{Claim, Epochs, LogEntry, Manifest, ManifestError, parse};
+use crate::codec;
+use crate::error::{Error, Kind, Result};
+use crate::plan::StateDescriptor;
+use crate::record::KeyGroups;
+use crate::state::ChangeKind;
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "file", rename_all = "kebab-case")]
+pub enum Description {
+    /// A claim.
+    Claim(Claim),
+    /// A manifest.
+    Manifest(Manifest),
+    /// A state file.
+    StateFile(StateFileDescription),
+}
+
+/// A state file, read from end to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StateFileDescription {
+    /// The operator.
+    pub operator: String,
+    /// The key groups that it covers.
+    pub groups: KeyGroups,
+    /// The epochs whose changes it holds.
+    pub epochs: Epochs,
+    /// Whether nothing lies below it.
+    pub base: bool,
+    /// Its size.
+    pub bytes: u64,
+    /// How many blocks it has.
+    pub blocks: usize,
+    /// How many changes it holds.
+    pub entries: u64,
+    /// Its states.
+    pub states: Vec<StateCounts>,
+}
+
+/// What a state file holds of one state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StateCounts {
+    /// The state.
+    #[serde(flatten)]
+    pub state: StateDescriptor,
+    /// Whole values.
+    pub puts: u64,
+    /// Additions to what older files hold.
+    pub appends: u64,
+    /// Removals.
+    pub deletes: u64,
+    /// Bytes of its keys.
+    pub key_bytes: u64,
+    /// Bytes of its values.
+    pub value_bytes: u64,
+}
+
+/// What the file with content `bytes` is; `path` is only for errors. A state file is read from end to end.
+///
+/// # Errors
+/// [`Kind::Checkpoint`] if it is none of ours, damaged, truncated, or from the future.
+pub fn describe(path: &str, bytes: Bytes) -> Result<Description> {
+    if codec::begins_like_a_frame(&bytes) {
+        return describe_state(path, bytes).map(Description::StateFile);
+    }
+    match parse(&bytes) {
+        Ok(LogEntry::Claim(claim)) => Ok(Description::Claim(claim)),
+        Ok(LogEntry::Checkpoint(manifest)) => Ok(Description::Manifest(manifest)),
+        Err(ManifestError::Foreign) => {
+            Err(Error::new(Kind::Checkpoint, format!("{path}: this is neither a manifest, nor a claim, nor a state file")))
+        }
+        Err(error) => Err(Error::new(Kind::Checkpoint, format!("{path}: {error}"))),
+    }
+}
+
+fn describe_state(path: &str, bytes: Bytes) -> Result<StateFileDescription> {
+    let size = bytes.len() as u64;
+    let reader = StateReader::open(path, bytes)?;
+    let head = reader.head();
+    let counts =
+        |state: &StateDescriptor| StateCounts { state: state.clone(), puts: 0, appends: 0, deletes: 0, key_bytes: 0, value_bytes: 0 };
+    let mut states: Vec<StateCounts> = head.states.iter().map(counts).collect();
+    let mut changes = reader.changes(head.groups);
+    while let Some(change) = changes.next_change()? {
+        let state = &mut states[usize::from(change.state)];
+        match change.kind {
+            ChangeKind::Put => state.puts += 1,
+            ChangeKind::Append => state.appends += 1,
+            ChangeKind::Delete => state.deletes += 1,
+        }
+        state.key_bytes += change.key.len() as u64;
+        state.value_bytes += change.value.len() as u64;
+    }
+    Ok(StateFileDescription {
+        operator: head.operator.clone(),
+        groups: head.groups,
+        epochs: head.epochs,
+        base: head.base,
+        bytes: size,
+        blocks: head.blocks(),
+        entries: head.entries(),
+        states,
+    })
+}

@@ -1,0 +1,226 @@
+use super::*;
+use crate::checkpoint::decide::FileLists;
+use crate::checkpoint::manifest::tests::state_file;
+use crate::checkpoint::manifest::{ComponentFacts, LogEntry, render};
+use crate::record::Position;
+
+const OWN: AttemptId = AttemptId { run: 1, attempt: 3 };
+
+fn node(uid: &str, role: Role, subtasks: u16) -> Expected {
+    Expected { uid: uid.into(), role, subtasks }
+}
+
+/// A source and an operator with two subtasks, a sink with one.
+fn pending() -> Pending {
+    let nodes = vec![node("lines", Role::Source, 2), node("count", Role::Operator, 2), node("out", Role::Sink, 1)];
+    Pending::new(OWN, nodes, 40)
+}
+
+fn split(name: &str, offset: u64) -> SplitPosition {
+    SplitPosition { split: name.into(), position: Position { offset, records: 1, ended: false } }
+}
+
+fn staged(name: &str) -> Staged {
+    Staged { from: format!("{name}.tmp"), to: name.into(), bytes: 1, records: 1 }
+}
+
+fn ack(epoch: u64, uid: &str, subtask: u16, part: Part) -> Ack {
+    Ack { attempt: OWN, epoch, uid: uid.into(), subtask, part }
+}
+
+/// All acknowledgements of an epoch.
+fn acks(epoch: u64) -> Vec<Ack> {
+    vec![
+        ack(epoch, "lines", 0, Part::Positions(vec![split("b", epoch)])),
+        ack(epoch, "lines", 1, Part::Positions(vec![split("a", epoch)])),
+        ack(epoch, "count", 0, Part::Files(vec![state_file(3, epoch, "count", 0)])),
+        ack(epoch, "count", 1, Part::Files(vec![state_file(3, epoch, "count", 1)])),
+        ack(epoch, "out", 0, Part::Staged(vec![staged(&format!("out-{epoch}"))])),
+    ]
+}
+
+fn opened(epochs: &[u64]) -> Pending {
+    let mut pending = pending();
+    epochs.iter().for_each(|&epoch| pending.open(epoch, Trigger::Interval).unwrap());
+    pending
+}
+
+fn ready_epoch(pending: &Pending) -> Option<u64> {
+    pending.ready().map(|ready| ready.epoch)
+}
+
+fn paths_of(ready: &Ready) -> Vec<String> {
+    ready.files.iter().flat_map(|(_, files)| files).map(|file| file.path.clone()).collect()
+}
+
+fn staged_of(ready: &Ready) -> Vec<String> {
+    ready.sinks.iter().flat_map(|sink| &sink.staged).map(|staged| staged.to.clone()).collect()
+}
+
+fn refused(pending: &mut Pending, ack: Ack) -> String {
+    let before = format!("{pending:?}");
+    let refused = pending.ack(ack).unwrap_err().to_string();
+    assert_eq!(format!("{pending:?}"), before, "a refused acknowledgement changes nothing");
+    refused
+}
+
+#[test]
+fn a_checkpoint_is_ready_with_its_last_acknowledgement_and_not_before() {
+    for last in 0..5 {
+        let mut pending = opened(&[41]);
+        let mut acks = acks(41);
+        let held = acks.remove(last);
+        acks.into_iter().for_each(|ack| pending.ack(ack).unwrap());
+        assert_eq!(ready_epoch(&pending), None);
+        assert_eq!(pending.missing(41), [(held.uid.as_str(), held.subtask)]);
+        pending.ack(held).unwrap();
+        assert_eq!(ready_epoch(&pending), Some(41));
+    }
+}
+
+#[test]
+fn the_order_of_acknowledgements_does_not_matter() {
+    let mut forward = opened(&[41]);
+    acks(41).into_iter().for_each(|ack| forward.ack(ack).unwrap());
+    let mut backward = opened(&[41]);
+    acks(41).into_iter().rev().for_each(|ack| backward.ack(ack).unwrap());
+    let ready = forward.ready().unwrap();
+    assert_eq!(ready, backward.ready().unwrap());
+    assert_eq!(
+        ready.sources,
+        [crate::checkpoint::manifest::SourcePart { uid: "lines".into(), splits: vec![split("a", 41), split("b", 41)] }]
+    );
+    assert_eq!(paths_of(&ready), ["state/3-41/count-0.state", "state/3-41/count-1.state"]);
+    assert_eq!(staged_of(&ready), ["out-41"]);
+}
+
+#[test]
+fn checkpoints_commit_in_order_only() {
+    let mut pending = opened(&[41, 42]);
+    acks(42).into_iter().for_each(|ack| pending.ack(ack).unwrap());
+    assert_eq!(ready_epoch(&pending), None);
+    assert_eq!(pending.committed(42).unwrap_err().kind(), Kind::Internal);
+    acks(41).into_iter().for_each(|ack| pending.ack(ack).unwrap());
+    assert_eq!(ready_epoch(&pending), Some(41));
+    pending.committed(41).unwrap();
+    assert_eq!(ready_epoch(&pending), Some(42));
+    assert_eq!(paths_of(&pending.ready().unwrap()), ["state/3-42/count-0.state", "state/3-42/count-1.state"]);
+    pending.committed(42).unwrap();
+    assert_eq!((ready_epoch(&pending), pending.epochs().count()), (None, 0));
+}
+
+#[test]
+fn what_was_given_up_belongs_to_the_next_commit_which_waits_for_it() {
+    let mut pending = opened(&[41, 42]);
+    pending.give_up(41);
+    let mut late = acks(41);
+    let last = late.pop().unwrap();
+    acks(42).into_iter().chain(late).for_each(|ack| pending.ack(ack).unwrap());
+    // A file of epoch 41 may still be missing, and 42 alone would not be the whole state.
+    assert_eq!(ready_epoch(&pending), None);
+    pending.ack(last).unwrap();
+    let ready = pending.ready().unwrap();
+    assert_eq!(ready.epoch, 42);
+    let expected = ["state/3-41/count-0.state", "state/3-41/count-1.state", "state/3-42/count-0.state", "state/3-42/count-1.state"];
+    assert_eq!(paths_of(&ready), expected);
+    assert_eq!(staged_of(&ready), ["out-41", "out-42"]);
+    // Positions are those of the last barrier.
+    assert_eq!(ready.sources[0].splits, [split("a", 42), split("b", 42)]);
+    pending.committed(42).unwrap();
+    assert_eq!(pending.epochs().count(), 0);
+}
+
+#[test]
+fn a_checkpoint_that_was_given_up_never_commits_on_its_own() {
+    let mut pending = opened(&[41]);
+    pending.give_up(41);
+    acks(41).into_iter().for_each(|ack| pending.ack(ack).unwrap());
+    assert_eq!(ready_epoch(&pending), None);
+    assert!(pending.committed(41).is_err());
+}
+
+#[test]
+fn what_is_not_confirmed_as_published_is_named_again() {
+    let mut pending = opened(&[41, 42, 43, 44]);
+    (41..=44).flat_map(acks).for_each(|ack| pending.ack(ack).unwrap());
+    pending.committed(41).unwrap();
+    assert_eq!(staged_of(&pending.ready().unwrap()), ["out-41", "out-42"]);
+    pending.committed(42).unwrap();
+    pending.published(41);
+    // 42 named what 41 had staged too.
+    assert_eq!(staged_of(&pending.ready().unwrap()), ["out-41", "out-42", "out-43"]);
+    pending.published(42);
+    assert_eq!(staged_of(&pending.ready().unwrap()), ["out-43"]);
+    pending.committed(43).unwrap();
+    pending.published(43);
+    assert_eq!(staged_of(&pending.ready().unwrap()), ["out-44"]);
+}
+
+#[test]
+fn acknowledgements_of_other_attempts_are_refused() {
+    let mut pending = opened(&[41]);
+    for attempt in [AttemptId { attempt: 2, ..OWN }, AttemptId { attempt: 4, ..OWN }, AttemptId { run: 2, ..OWN }] {
+        let ack = Ack { attempt, ..acks(41).remove(0) };
+        assert_eq!(pending.ack(ack), Err(Refused::OtherAttempt(attempt)));
+    }
+}
+
+#[test]
+fn acknowledgements_that_break_a_rule_are_refused_and_say_which() {
+    let mut pending = opened(&[41]);
+    pending.ack(acks(41).remove(0)).unwrap();
+    let twice = acks(41).remove(0);
+    assert!(refused(&mut pending, twice).contains("read by two"));
+    let staged = || Part::Staged(vec![]);
+    assert!(refused(&mut pending, ack(41, "out", 1, staged())).contains("nobody waits"));
+    assert!(refused(&mut pending, ack(42, "out", 0, staged())).contains("not pending"));
+    assert!(refused(&mut pending, ack(40, "out", 0, staged())).contains("not pending"));
+    assert!(refused(&mut pending, ack(41, "in", 0, staged())).contains("no such node"));
+    assert!(refused(&mut pending, ack(41, "count", 0, staged())).contains("another kind"));
+    pending.ack(ack(41, "out", 0, staged())).unwrap();
+    assert!(refused(&mut pending, ack(41, "out", 0, staged())).contains("twice"));
+    for file in [state_file(2, 41, "count", 0), state_file(3, 40, "count", 0), state_file(3, 41, "other", 0)] {
+        assert!(refused(&mut pending, ack(41, "count", 0, Part::Files(vec![file]))).contains("does not belong to it"));
+    }
+    let both = Part::Positions(vec![split("c", 1), split("c", 2)]);
+    assert!(refused(&mut pending, ack(41, "lines", 1, both)).contains("read by two"));
+}
+
+#[test]
+fn checkpoints_are_triggered_in_order() {
+    let mut pending = opened(&[41]);
+    for epoch in [40, 41] {
+        assert_eq!(pending.open(epoch, Trigger::Interval).unwrap_err().kind(), Kind::Internal);
+    }
+    // Numbers may be left out.
+    pending.open(50, Trigger::Stop).unwrap();
+    assert_eq!(pending.epochs().collect::<Vec<_>>(), [41, 50]);
+}
+
+#[test]
+fn a_manifest_adds_what_is_new_to_what_was_there() {
+    let restored = crate::checkpoint::manifest::tests::manifest(2, 40, vec![state_file(2, 40, "count", 0)]);
+    let mut lists = FileLists::new(OWN, 2, 128, Some(&restored));
+    let mut pending = opened(&[41]);
+    acks(41).into_iter().for_each(|ack| pending.ack(ack).unwrap());
+    let ready = pending.ready().unwrap();
+    let component = ComponentFacts { digest: "d".into(), name: "count".into(), version: "1".into() };
+    let operators = [OperatorFacts { uid: "count".into(), component, states: vec![] }];
+    let facts = CommitFacts {
+        job: "words",
+        attempt: OWN,
+        created: "2026-11-30T07:00:00Z".into(),
+        finished: false,
+        parallelism: 2,
+        max_parallelism: 128,
+        duration_ms: 5,
+        operators: &operators,
+    };
+    let manifest = build_manifest(&facts, &ready, &lists);
+    let paths: Vec<&str> = manifest.operators[0].files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["state/2-40/count-0.state", "state/3-41/count-0.state", "state/3-41/count-1.state"]);
+    assert_eq!((manifest.new_bytes, manifest.total_bytes, manifest.checkpoint), (2000, 3000, 41));
+    ready.files.iter().for_each(|(operator, files)| lists.add(operator, files));
+    assert_eq!(lists.files("count"), manifest.operators[0].files);
+    render(&LogEntry::Checkpoint(manifest)).unwrap();
+}

@@ -1,0 +1,141 @@
+//! State files on disk: writing them, reading them as a manifest names them, bringing them along from another run, and merging them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+
+use super::{Store, get_from, local, location, unreadable};
+use crate::checkpoint::decide::{Before, Merge, Merged, RestorePoint};
+use crate::checkpoint::file::{StateReader, merge};
+use crate::checkpoint::manifest::StateFile;
+use crate::checkpoint::paths;
+use crate::error::{Error, Kind, Result};
+use crate::record::AttemptId;
+
+impl Store {
+    /// Writes a state file to `path` within the run, durably. Writing the same again does no harm.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if it can't be written; [`Kind::Internal`] if the path is taken by another content.
+    pub async fn put_state_file(&self, run: u32, path: &str, bytes: Bytes) -> Result<()> {
+        if self.put_new(run, path, bytes).await? {
+            return Ok(());
+        }
+        let path = self.run_dir(run).join(path);
+        Err(Error::new(Kind::Internal, format!("{} exists already, with another content", path.display())))
+    }
+
+    /// Reads a state file that `point` names, and checks it against what is said there.
+    ///
+    /// # Errors
+    /// [`Kind::Checkpoint`] if it is missing or not the one that was written, naming file and manifest, with the checkpoint before it
+    /// as the way out; [`Kind::Storage`] if it can't be read.
+    pub async fn read_state_file(&self, point: &RestorePoint, file: &StateFile) -> Result<Bytes> {
+        let (objects, prefix) = self.objects_of(&point.run_dir)?;
+        let place = Place { objects: objects.as_ref(), prefix: &prefix, run_dir: &point.run_dir };
+        read_checked(place, file).await.map_err(|error| match error.kind() {
+            Kind::Checkpoint => {
+                let message =
+                    format!("checkpoint {} can't be restored: {error}; {} names it", point.manifest.checkpoint, point.path.display());
+                Error::new(Kind::Checkpoint, message).help(Before::way_out(point.before.as_ref()))
+            }
+            _ => error,
+        })
+    }
+
+    /// Makes the files of a checkpoint part of the run of `attempt`: copies them there if they belong to another run, so that a run
+    /// never depends on another. Returns the restore point as it is then.
+    ///
+    /// # Errors
+    /// As [`Store::read_state_file`] and [`Store::put_state_file`].
+    pub async fn adopt(&self, point: &RestorePoint, attempt: AttemptId) -> Result<RestorePoint> {
+        let mut adopted = point.clone();
+        if same_dir(&point.run_dir, &self.run_dir(attempt.run)) {
+            return Ok(adopted);
+        }
+        let mut serial = 0;
+        for operator in &mut adopted.manifest.operators {
+            for file in &mut operator.files {
+                let bytes = self.read_state_file(point, file).await?;
+                serial += 1;
+                file.path = paths::merged(attempt.attempt, file.epochs, &operator.uid, serial);
+                self.put_state_file(attempt.run, &file.path, bytes).await?;
+            }
+        }
+        adopted.run_dir = self.run_dir(attempt.run);
+        Ok(adopted)
+    }
+
+    /// Carries out a merge: reads its inputs, merges them off the asynchronous threads, and writes the result, durably.
+    ///
+    /// # Errors
+    /// [`Kind::Checkpoint`] if an input is missing or damaged, [`Kind::Storage`] if something can't be read or written. The inputs
+    /// are as they were.
+    pub async fn merge(&self, run: u32, due: &Merge) -> Result<Merged> {
+        let run_dir = self.run_dir(run);
+        let place = Place { objects: self.objects.as_ref(), prefix: &paths::run_dir(run), run_dir: &run_dir };
+        let mut readers = Vec::new();
+        for input in &due.inputs {
+            let bytes = read_checked(place, input).await?;
+            readers.push(StateReader::open(run_dir.join(&input.path).display().to_string(), bytes)?);
+        }
+        let readers: Arc<[StateReader]> = readers.into();
+        let mut files = Vec::new();
+        for output in &due.outputs {
+            let (readers, groups, base) = (Arc::clone(&readers), output.groups, due.base);
+            let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base)).await;
+            let merged = merged.map_err(|error| Error::new(Kind::Internal, format!("a merge of state files has ended: {error}")))??;
+            // Everything was deleted, and nothing lies below: there is nothing left to say.
+            if merged.entries == 0 && merged.base {
+                continue;
+            }
+            self.put_state_file(run, &output.path, merged.bytes.clone()).await?;
+            files.push(merged.at(output.path.clone()));
+        }
+        let inputs = due.inputs.iter().map(|input| input.path.clone()).collect();
+        Ok(Merged { operator: due.operator.clone(), inputs, files })
+    }
+
+    /// Where the files of the run in `run_dir` are read: the objects, and the run's prefix there.
+    pub(super) fn objects_of(&self, run_dir: &Path) -> Result<(Arc<dyn ObjectStore>, String)> {
+        let name = run_dir.file_name().and_then(|name| name.to_str()).filter(|name| paths::parse_run_dir(name).is_some());
+        match name {
+            Some(name) if same_dir(run_dir, &self.dir.join(name)) => Ok((Arc::clone(&self.objects), name.into())),
+            _ => Ok((local(run_dir).map_err(|error| unreadable(run_dir, &error))?, String::new())),
+        }
+    }
+}
+
+/// A run's files.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    objects: &'a dyn ObjectStore,
+    prefix: &'a str,
+    run_dir: &'a Path,
+}
+
+/// A state file, if it is the one that was written.
+async fn read_checked(place: Place<'_>, file: &StateFile) -> Result<Bytes> {
+    let path = place.run_dir.join(&file.path);
+    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the state file {} {reason}", path.display()));
+    let found = get_from(place.objects, &location(place.prefix, &file.path)?, &path).await?;
+    let bytes = found.ok_or_else(|| broken("is missing".into()))?;
+    if bytes.len() as u64 != file.bytes {
+        return Err(broken(format!("has {} bytes and should have {}", bytes.len(), file.bytes)));
+    }
+    let checksum = format!("{:08x}", crc32c::crc32c(&bytes));
+    if checksum != file.checksum {
+        return Err(broken(format!("is damaged: its checksum is {checksum} and should be {}", file.checksum)));
+    }
+    Ok(bytes)
+}
+
+/// Whether two paths are the same directory; two that can't be looked up are compared as they are.
+fn same_dir(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}

@@ -1,0 +1,178 @@
+//! The log of a run on disk: reading it, claiming it for a new attempt, and committing to it. These keep the fence: whoever has been
+//! overtaken by a newer attempt finds out at its next commit, and publishes nothing more.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+
+use super::{Store, get_from, location};
+use crate::checkpoint::decide::next_attempt;
+use crate::checkpoint::log::Log;
+use crate::checkpoint::manifest::{Claim, LogEntry, Manifest, parse, render};
+use crate::checkpoint::paths::{self, RunPath};
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::record::AttemptId;
+
+/// How often a claim is tried again because others were faster. Each time, one of them got further.
+const TRIES: usize = 100;
+
+/// Which run an attempt is to go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunChoice {
+    /// The newest, or the first if there is none.
+    Newest,
+    /// A new one, without state.
+    Fresh,
+}
+
+/// A run that was claimed.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The new attempt.
+    pub attempt: AttemptId,
+    /// The slot of its claim. It restores from what lies below, and commits first to the slot after it.
+    pub slot: u64,
+    /// The log, with the claim.
+    pub log: Log,
+}
+
+impl Store {
+    /// The log of a run. Entries that can't be read are in it, with the reason.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if the directory can't be read.
+    pub async fn log(&self, run: u32) -> Result<Log> {
+        self.log_from(self.objects.as_ref(), &paths::run_dir(run), &self.run_dir(run), run).await
+    }
+
+    /// The log of the run at `prefix` of `objects`, which is the directory `dir`.
+    pub(super) async fn log_from(&self, objects: &dyn ObjectStore, prefix: &str, dir: &Path, run: u32) -> Result<Log> {
+        let mut log = Log { run, dir: dir.into(), ..Log::default() };
+        for slot in self.slots_from(objects, prefix, dir).await? {
+            let path = paths::entry(slot);
+            // One that goes between the listing and now was superseded; a gap that matters is noticed by whoever reads the log.
+            if let Some(bytes) = get_from(objects, &location(prefix, &path)?, &dir.join(&path)).await? {
+                log.entries.insert(slot, parse(&bytes).map_err(|error| error.to_string()));
+            }
+        }
+        Ok(log)
+    }
+
+    /// Claims a run for a new attempt. `by` says who runs it, for people. Older attempts are over from here on.
+    ///
+    /// # Errors
+    /// [`Kind::Fenced`] if someone else has claimed the run right afterwards; [`Kind::Checkpoint`] if the run's log can't be
+    /// understood or is gone; [`Kind::Storage`] if the directory can't be read or written.
+    pub async fn claim(&self, choice: RunChoice, by: &str) -> Result<Claimed> {
+        let mut run = self.choose(choice).await?;
+        for _ in 0..TRIES {
+            let log = self.log(run).await?;
+            if choice == RunChoice::Fresh && !log.entries.is_empty() {
+                // Someone else has begun this one.
+                run += 1;
+                continue;
+            }
+            let (slot, attempt) = (log.last_slot() + 1, AttemptId { run, attempt: next_attempt(&log)? });
+            let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", clock::entropy(), clock::entropy()));
+            let claim = LogEntry::Claim(Claim { job: self.job.clone(), attempt, by: by.into(), created, token });
+            if !self.put_new(run, &paths::entry(slot), text(&claim)?).await? {
+                continue;
+            }
+            let log = self.log(run).await?;
+            match log.entries.get(&(slot + 1)) {
+                None if log.last_slot() == slot => return Ok(Claimed { attempt, slot, log }),
+                Some(Ok(LogEntry::Claim(next))) if next.attempt.attempt == attempt.attempt + 1 => return Err(self.fenced(&log)),
+                // The slot was free only because what it held was superseded long ago: this is no claim.
+                _ => {}
+            }
+        }
+        Err(Error::new(Kind::Storage, format!("{} can't be claimed: others are always faster", self.run_dir(run).display())))
+    }
+
+    /// Commits a checkpoint into `slot`, the one after the last that this attempt has written, and returns the slot for the next.
+    /// Putting the same manifest again is the same commit.
+    ///
+    /// # Errors
+    /// [`Kind::Fenced`] if a newer attempt, or a newer run, has taken over: nothing may be published then; [`Kind::Storage`] if the
+    /// manifest can't be written: then it is unknown whether it was, and the same commit may be tried again.
+    pub async fn commit(&self, slot: u64, manifest: &Manifest) -> Result<u64> {
+        let run = manifest.attempt.run;
+        let put = self.put_new(run, &paths::entry(slot), text(&LogEntry::Checkpoint(manifest.clone()))?).await?;
+        // A slot may be free only because a newer attempt has collected what it held.
+        if !put || self.slots(run).await?.last().is_some_and(|&last| last > slot) {
+            let log = self.log(run).await?;
+            if !put && log.last_attempt() <= manifest.attempt.attempt {
+                let path = log.path(slot);
+                return Err(Error::new(Kind::Internal, format!("{} exists already, with another content", path.display())));
+            }
+            return Err(self.fenced(&log));
+        }
+        match self.runs().await?.last() {
+            Some(&newer) if newer > run => {
+                let message = format!("run {newer} of job `{}` has begun and taken over from run {run}", self.job);
+                Err(Error::new(Kind::Fenced, message).help("nothing is lost: this process has stopped, and the newer run goes on"))
+            }
+            _ => Ok(slot + 1),
+        }
+    }
+
+    /// The slots in use in a run, in order.
+    pub(super) async fn slots(&self, run: u32) -> Result<Vec<u64>> {
+        self.slots_from(self.objects.as_ref(), &paths::run_dir(run), &self.run_dir(run)).await
+    }
+
+    async fn slots_from(&self, objects: &dyn ObjectStore, prefix: &str, dir: &Path) -> Result<Vec<u64>> {
+        let log_prefix = if prefix.is_empty() { "log".into() } else { format!("{prefix}/log") };
+        let listed = self.list_below(&log_prefix, &dir.join("log"), objects).await?;
+        let slot = |path: &String| match paths::classify(&format!("log/{path}")) {
+            RunPath::Entry(slot) => Some(slot),
+            _ => None,
+        };
+        Ok(listed.iter().filter_map(slot).collect())
+    }
+
+    /// The run to claim.
+    async fn choose(&self, choice: RunChoice) -> Result<u32> {
+        let dirs = self.run_dirs().await?;
+        if choice == RunChoice::Fresh {
+            return Ok(dirs.last().map_or(1, |run| run + 1));
+        }
+        for &run in dirs.iter().rev() {
+            // In this order: a run's files come after its first claim, so whoever sees a file sees the claim too.
+            let has_files = self.list(run).await?.iter().any(|path| paths::classify(path) != RunPath::Foreign);
+            if !self.slots(run).await?.is_empty() {
+                return Ok(run);
+            }
+            // A directory without files is left from a start that did not get as far as its claim.
+            if has_files {
+                let message = format!("{} has files but no log: its checkpoints can't be found", self.run_dir(run).display());
+                let help = "restore its `log` directory, or begin a new run without state with `--fresh`";
+                return Err(Error::new(Kind::Checkpoint, message).help(help));
+            }
+        }
+        Ok(dirs.last().copied().unwrap_or(1))
+    }
+
+    /// The error for whoever has been overtaken, naming by whom.
+    fn fenced(&self, log: &Log) -> Error {
+        let newest = log.entries.values().flatten().max_by_key(|entry| entry.attempt().attempt);
+        let claim = log.entries.values().rev().flatten().find_map(|entry| match entry {
+            LogEntry::Claim(claim) => Some(claim),
+            LogEntry::Checkpoint(_) => None,
+        });
+        let number = newest.map_or(0, |entry| entry.attempt().attempt);
+        let by = match claim {
+            Some(claim) if claim.attempt.attempt == number => format!(" ({}, since {})", claim.by, claim.created),
+            _ => String::new(),
+        };
+        Error::new(Kind::Fenced, format!("attempt {number} of job `{}`, run {}, has taken over{by}", self.job, log.run))
+            .help("nothing is lost: this process has stopped, and the newer attempt goes on")
+    }
+}
+
+/// The text of an entry, ready to be put.
+fn text(entry: &LogEntry) -> Result<Bytes> {
+    render(entry).map(Bytes::from).map_err(|error| Error::new(Kind::Internal, error.to_string()))
+}

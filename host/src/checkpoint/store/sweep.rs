@@ -1,0 +1,39 @@
+//! Leftovers of interrupted writes. On a local disk a file is written beside its place, as `name#1`, and linked to it when it is whole;
+//! a crash leaves such a file behind, and listings of the store never show it.
+
+use std::path::Path;
+
+use crate::checkpoint::paths::{self, RunPath};
+
+/// Removes what interrupted writes of attempts before `attempt`, and of log entries before `slot`, have left in a run. Writers that are
+/// still at it have been overtaken long ago.
+pub(super) fn remove_leftovers(run_dir: &Path, attempt: u32, slot: u64) {
+    let over = |path: &str| match paths::classify(path) {
+        RunPath::State(state) => state.attempt < attempt,
+        RunPath::Entry(entry) => entry < slot,
+        RunPath::Published | RunPath::Foreign => false,
+    };
+    let state_dirs = names(&run_dir.join("state")).into_iter().map(|dir| format!("state/{dir}"));
+    for dir in state_dirs.chain(["log".to_string()]) {
+        let leftovers =
+            names(&run_dir.join(&dir)).into_iter().filter(|name| target(name).is_some_and(|name| over(&format!("{dir}/{name}"))));
+        let removed = leftovers.filter(|name| std::fs::remove_file(run_dir.join(&dir).join(name)).is_ok()).count();
+        if removed > 0 {
+            tracing::debug!(dir = %run_dir.join(&dir).display(), removed, "removed leftovers of interrupted writes");
+            // Only succeeds when it is empty, and then nothing is lost with it.
+            let _ = std::fs::remove_dir(run_dir.join(&dir));
+        }
+    }
+}
+
+/// The names in a directory; none if it can't be read.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// The file that a leftover was to become, if the name is that of a leftover.
+fn target(name: &str) -> Option<&str> {
+    let (target, number) = name.rsplit_once('#')?;
+    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(target)
+}

@@ -1,0 +1,153 @@
+//! Running a job in the foreground: from a plan to its summary.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::checkpoint::decide::RestorePoint;
+use crate::checkpoint::store::Store;
+use crate::clock;
+use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Layout, NodeKind, Plan};
+
+use super::begin::{Begun, begin};
+use super::controller::{Controller, Parties};
+use super::prepare::{Prepared, Report};
+use super::signal::Signals;
+use super::{NodeTotals, Notice, Observer, Outcome, Restored, Summary};
+
+/// How a run is to begin.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// A new run without state, beside what is there.
+    pub fresh: bool,
+    /// The checkpoint to begin from: its number, or the path of its manifest. None: the newest of a run that has not finished.
+    pub from: Option<String>,
+    /// Begin from `from` even if output of newer checkpoints is published already.
+    pub allow_duplicates: bool,
+}
+
+/// Loads and checks everything that a job needs, without touching anything of it.
+///
+/// # Errors
+/// What is not in order.
+pub fn validate(plan: &Plan) -> Result<Report> {
+    Ok(Prepared::new(plan)?.report())
+}
+
+/// Runs a job until its input has ended, it is stopped by SIGINT or SIGTERM, or it fails. A second signal ends the process.
+///
+/// # Errors
+/// What made it fail, with the job's name.
+pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Result<Summary> {
+    let named = |error: Error| error.context(format!("job `{}`", plan.name));
+    // Guests never run on the runtime's threads, and loading a component runs its `describe`.
+    let prepared = Arc::new(Prepared::new(plan).map_err(named)?);
+    runtime()?.block_on(attempt(prepared, options, observer)).map_err(named)
+}
+
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| Error::new(Kind::Internal, format!("no asynchronous runtime: {error}")))
+}
+
+async fn attempt(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn Observer>) -> Result<Summary> {
+    let signals = listen()?;
+    let plan = Arc::clone(&prepared.plan);
+    let store = Store::open(&plan.checkpoint.dir, &plan.name).await?;
+    let started = clock::now();
+    let mut begun = begin(&store, &prepared, options).await?;
+    let restored = begun.point.as_ref().map(restored);
+    observer.notice(&match &restored {
+        Some(restored) => Notice::Resuming { attempt: begun.attempt, restored: restored.clone() },
+        None => Notice::Starting { attempt: begun.attempt },
+    });
+    let control = Arc::new(Control::default());
+    let metrics = Arc::new(Metrics::new(plan.nodes.len(), plan.parallelism));
+    let (events, taken) = unbounded_channel();
+    // When nobody listens any more, the job has ended.
+    let events: Events = Arc::new(move |event| drop(events.send(event)));
+    let running = dataflow::start(blueprint(&prepared, &mut begun, &control, events, &metrics))?;
+    let parties = Parties { prepared, store, control: Arc::clone(&control), metrics: Arc::clone(&metrics), observer };
+    let mut controller = Controller::new(parties, &begun, started);
+    let ended = controller.run(taken, signals).await;
+    if !matches!(ended, Ok(Outcome::Finished)) {
+        control.cancel();
+    }
+    let joined = join(running).await;
+    // A worker's panic has already been told as the reason, if it was one.
+    let outcome = ended?;
+    joined?;
+    let node = |(index, node): (usize, &crate::plan::Node)| {
+        let counts = metrics.node(index);
+        NodeTotals { uid: node.uid.clone(), kind: kind(&node.kind), records_in: counts.records_in, records_out: counts.records_out }
+    };
+    Ok(Summary {
+        job: plan.name.clone(),
+        attempt: begun.attempt,
+        outcome,
+        signal: controller.signal.filter(|_| outcome == Outcome::Stopped),
+        restored,
+        parallelism: plan.parallelism,
+        seconds: (clock::now() - started).as_secs_f64(),
+        cpu_seconds: clock::cpu().as_secs_f64(),
+        nodes: plan.nodes.iter().enumerate().map(node).collect(),
+        checkpoints: controller.totals.checkpoints,
+        last_checkpoint: controller.totals.last,
+        checkpoint_bytes: controller.totals.bytes,
+        freezes: metrics.freezes(),
+        slices: metrics.slices(),
+    })
+}
+
+fn blueprint(prepared: &Prepared, begun: &mut Begun, control: &Arc<Control>, events: Events, metrics: &Arc<Metrics>) -> Blueprint {
+    let Layout { chains, edges, routes } = prepared.layout.clone();
+    Blueprint {
+        plan: Arc::clone(&prepared.plan),
+        layout: Layout { chains, edges, routes },
+        components: prepared.components.clone(),
+        sources: prepared.sources.clone(),
+        sinks: prepared.sinks.clone(),
+        attempt: begun.attempt,
+        restored_from: begun.point.as_ref().map(|point| point.manifest.checkpoint),
+        epoch: begun.epoch,
+        states: Mutex::new(std::mem::take(&mut begun.beginning.states)),
+        positions: std::mem::take::<HashMap<_, _>>(&mut begun.beginning.positions),
+        control: Arc::clone(control),
+        events,
+        metrics: Arc::clone(metrics),
+    }
+}
+
+/// Passes on the first signal; the second ends the process.
+fn listen() -> Result<UnboundedReceiver<i32>> {
+    let mut signals = Signals::new()?;
+    let (first, taken) = unbounded_channel();
+    tokio::spawn(async move {
+        if first.send(signals.next().await).is_err() {
+            return;
+        }
+        std::process::exit(128 + signals.next().await);
+    });
+    Ok(taken)
+}
+
+async fn join(running: Running) -> Result<()> {
+    let joined = tokio::task::spawn_blocking(move || running.join()).await;
+    joined.map_err(|panic| Error::new(Kind::Internal, format!("waiting for the workers panicked: {panic}")))?
+}
+
+fn restored(point: &RestorePoint) -> Restored {
+    let path = point.path.display().to_string();
+    Restored { checkpoint: point.manifest.checkpoint, created: point.manifest.created.clone(), path }
+}
+
+fn kind(kind: &NodeKind) -> &'static str {
+    match kind {
+        NodeKind::Source(_) => "source",
+        NodeKind::Operator(_) => "operator",
+        NodeKind::Sink(_) => "sink",
+    }
+}

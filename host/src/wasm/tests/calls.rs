@@ -1,0 +1,271 @@
+//! What becomes of calls: a transaction that holds or is taken back, and a failure that says why.
+
+use super::guest::{Guest, context, emitted, failure, limits, open, processing, soon, words};
+use crate::record::{Batch, Outbox, Shape, hash_key};
+use crate::state::KeyedState;
+use crate::wasm::{Cause, Failure, Instance};
+
+/// At address 8192: 0, 1, 2, 0 as u32, which serve as indices of keys, as ends and as bytes. Lists are written as address and length.
+const DATA: [u32; 4] = [0, 1, 2, 0];
+/// Keys 0 and 1.
+const KEYS: &str = "(i32.const 8192) (i32.const 2)";
+/// Ends 1 and 2.
+const ENDS: &str = "(i32.const 8196) (i32.const 2)";
+/// Ends 2 and 0.
+const FALLING: &str = "(i32.const 8200) (i32.const 2)";
+/// Two bytes, the first of them 0.
+const BYTES: &str = "(i32.const 8192) (i32.const 2)";
+const NONE: &str = "(i32.const 0) (i32.const 0)";
+
+fn guest(process: impl Into<String>) -> Guest {
+    Guest { data: DATA.iter().flat_map(|word| word.to_le_bytes()).collect(), ..processing(process) }
+}
+
+/// A call of `emit`: `keys` as case and four words.
+fn emit(port: u32, keys: &str, ends: &str, bytes: &str, times: &str) -> String {
+    format!("(call $emit (i32.const {port}) {keys} {ends} {bytes} {times})")
+}
+
+fn known(keys: &str) -> String {
+    format!("(i32.const 1) {keys} {NONE}")
+}
+
+fn fresh(ends: &str, bytes: &str) -> String {
+    format!("(i32.const 2) {ends} {bytes}")
+}
+
+const KEYLESS: &str = "(i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)";
+
+fn put(state: u32, keys: &str, ends: &str, bytes: &str) -> String {
+    format!("(call $put (i32.const {state}) {keys} {ends} {bytes})")
+}
+
+fn get(state: u32, keys: &str) -> String {
+    format!("(call $get (i32.const {state}) {keys} (i32.const 64))")
+}
+
+fn misused(guest: &Guest) -> String {
+    let Failure { cause, record, message } = failure(guest);
+    assert_eq!((cause, record), (Cause::HostCall, None), "{message}");
+    message.strip_prefix("misused the host: ").unwrap_or_else(|| panic!("{message}")).to_owned()
+}
+
+#[test]
+fn what_a_guest_emits_arrives_once_the_call_succeeds() {
+    let body = [
+        emit(0, &known(KEYS), ENDS, BYTES, "(i32.const 8192) (i32.const 2)"),
+        emit(0, &fresh(ENDS, BYTES), ENDS, BYTES, NONE),
+        emit(1, KEYLESS, ENDS, BYTES, NONE),
+    ];
+    let mut instance = guest(body.join(" ")).run();
+    let mut batch = words(&["a", "b", "a"]);
+    assert_eq!(instance.process(0, &mut batch), Ok(()));
+    assert_eq!(batch, words(&["a", "b", "a"]));
+    assert_eq!(emitted(&mut instance, 0), [[0], [0], [0], [0]]);
+    assert_eq!(emitted(&mut instance, 1), [[0], [0]]);
+    assert_eq!(emitted(&mut instance, 1), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn every_misuse_of_emit_is_named() {
+    let good = known(KEYS);
+    let cases = [
+        (emit(2, &good, ENDS, BYTES, NONE), "there is no output 2; the descriptor has 2"),
+        (emit(0, &good, FALLING, BYTES, NONE), "`values` is no column: ends[1] lies before ends[0]"),
+        (emit(0, &good, ENDS, "(i32.const 8192) (i32.const 3)", NONE), "`values` is no column: the last end is 2, but there are 3 bytes"),
+        (emit(0, &good, ENDS, BYTES, "(i32.const 8192) (i32.const 1)"), "`timestamps` has 1 entries, but there are 2 values"),
+        (emit(0, &known("(i32.const 8192) (i32.const 1)"), ENDS, BYTES, NONE), "`known` has 1 entries, but there are 2 values"),
+        (emit(0, &known("(i32.const 8196) (i32.const 2)"), ENDS, BYTES, NONE), "key 2 is beyond the 2 keys of this call"),
+        (emit(0, &fresh(FALLING, BYTES), ENDS, BYTES, NONE), "`fresh` is no column: ends[1] lies before ends[0]"),
+        (emit(0, &fresh("(i32.const 8200) (i32.const 1)", BYTES), ENDS, BYTES, NONE), "`fresh` has 1 entries, but there are 2 values"),
+        (emit(0, KEYLESS, ENDS, BYTES, NONE), "output `counts` is keyed, but the records carry no keys"),
+        (emit(1, &good, ENDS, BYTES, NONE), "output `lines` is not keyed, but the records carry keys"),
+    ];
+    for (body, cause) in cases {
+        assert_eq!(misused(&guest(body)), format!("output.emit: {cause}"));
+    }
+}
+
+#[test]
+fn a_call_emits_a_bounded_amount() {
+    let half = 512u32 << 10;
+    let emit = emit(1, KEYLESS, "(i32.const 8192) (i32.const 1)", &format!("(i32.const 0) (i32.const {half})"), NONE);
+    let guest = Guest { data: half.to_le_bytes().to_vec(), ..processing(format!("(loop $on {emit} (br $on))")) };
+    let component = guest.load().unwrap();
+    // Nobody takes the records, but they count.
+    let outputs = vec![Outbox::new(Shape::default()), Outbox::new(Shape::default())];
+    let state = KeyedState::new(&component.descriptor().states, 128);
+    let mut instance = Instance::open(&component, &context(), limits(), state, outputs).map_err(|u| u.failure).unwrap();
+    let failure = instance.process(0, &mut words(&["a"])).unwrap_err();
+    assert_eq!(failure.message, "misused the host: output.emit: more than 256 MiB in one call");
+}
+
+#[test]
+fn every_misuse_of_state_is_named() {
+    let append = |state| format!("(call $list-append (i32.const {state}) {KEYS} {ENDS} {BYTES})");
+    let read = |state, key| format!("(call $list-read (i32.const {state}) (i32.const {key}) (i32.const 0) (i32.const 9) (i32.const 64))");
+    let cases = [
+        (get(2, KEYS), "keyed-state.get: there is no state 2; the descriptor has 2"),
+        (get(1, KEYS), "keyed-state.get: state `seen` is of another kind (List)"),
+        (get(0, "(i32.const 8192) (i32.const 3)"), "keyed-state.get: key 2 is beyond the 2 keys of this call"),
+        (put(1, KEYS, ENDS, BYTES), "keyed-state.put: state `seen` is of another kind (List)"),
+        (put(0, KEYS, FALLING, BYTES), "keyed-state.put: `values` is no column: ends[1] lies before ends[0]"),
+        (put(0, "(i32.const 8192) (i32.const 1)", ENDS, BYTES), "keyed-state.put: `keys` has 1 entries, but there are 2 values"),
+        (append(0), "keyed-state.list-append: state `count` is of another kind (Value)"),
+        (read(0, 0), "keyed-state.list-read: state `count` is of another kind (Value)"),
+        (read(1, 2), "keyed-state.list-read: key 2 is beyond the 2 keys of this call"),
+    ];
+    for (body, cause) in cases {
+        assert_eq!(misused(&guest(body)), cause);
+    }
+}
+
+#[test]
+fn other_misuse_is_named_too() {
+    let reject = "(call $reject (i32.const 2) (i32.const 8192) (i32.const 0))";
+    assert_eq!(misused(&guest(reject)), "output.reject: record 2 is beyond the 2 records of this call");
+    let log = "(call $log (i32.const 5) (i32.const 8192) (i32.const 0))";
+    assert_eq!(misused(&guest(log)), "runtime.log: there is no level 5; 4 is the highest");
+}
+
+#[test]
+fn a_guest_reads_its_own_writes() {
+    // Puts 0 and 1, reads, and emits what it read: the column of the cells stands at 64 + 8.
+    let cells = "(i32.load (i32.const 72)) (i32.load (i32.const 76)) (i32.load (i32.const 80)) (i32.load (i32.const 84))";
+    let body = [put(0, KEYS, ENDS, "(i32.const 8195) (i32.const 2)"), get(0, KEYS), emit(1, KEYLESS, cells, "", NONE)];
+    let mut instance = guest(body.join(" ")).run();
+    assert_eq!(instance.process(0, &mut words(&["a", "b"])), Ok(()));
+    assert_eq!(emitted(&mut instance, 1), [[0], [1]]);
+    assert_eq!(instance.state().value(0, b"a"), Some(&[0][..]));
+    assert_eq!(instance.state().value(0, b"b"), Some(&[1][..]));
+}
+
+#[test]
+fn whatever_ends_a_call_takes_back_what_it_did() {
+    let begin = [put(0, KEYS, ENDS, BYTES), emit(0, &known(KEYS), ENDS, BYTES, NONE)].join(" ");
+    let error = "(i32.store8 (i32.const 16) (i32.const 1)) (i32.store (i32.const 20) (i32.const 8192))";
+    let ends = [
+        ("unreachable", Cause::Trap),
+        ("(i32.store (i32.const -1) (i32.const 0))", Cause::Trap),
+        (error, Cause::Error),
+        ("(call $reject (i32.const 1) (i32.const 8192) (i32.const 0))", Cause::Rejected),
+        ("(call $panicked (i32.const 1) (i32.const 1) (i32.const 8192) (i32.const 0)) unreachable", Cause::Panic),
+        ("(call $reject (i32.const 7) (i32.const 8192) (i32.const 0))", Cause::HostCall),
+        ("(drop (memory.grow (i32.const 4096))) unreachable", Cause::Memory),
+    ];
+    for (end, cause) in ends {
+        let mut instance = guest(format!("{begin} {end}")).run();
+        let failure = instance.process(0, &mut words(&["a", "b"])).unwrap_err();
+        assert_eq!(failure.cause, cause, "{failure}");
+        assert_eq!(instance.state().value(0, b"a"), None, "{end}");
+        assert_eq!(emitted(&mut instance, 0), Vec::<Vec<u8>>::new(), "{end}");
+    }
+}
+
+#[test]
+fn failures_say_why_in_one_line() {
+    let told = |body: &str| failure(&Guest { data: b"no\ngood".to_vec(), ..processing(body) });
+    let expect = |cause, record, message: &str| Failure { cause, record, message: message.into() };
+    let error =
+        "(i32.store8 (i32.const 16) (i32.const 1)) (i32.store (i32.const 20) (i32.const 8192)) (i32.store (i32.const 24) (i32.const 7))";
+    assert_eq!(told(error), expect(Cause::Error, None, "failed: no good"));
+    let reject = "(call $reject (i32.const 1) (i32.const 8192) (i32.const 7)) (call $reject (i32.const 0) (i32.const 8192) (i32.const 0))";
+    assert_eq!(told(reject), expect(Cause::Rejected, Some(1), "rejected a record: no good"));
+    let panic = "(call $panicked (i32.const 1) (i32.const 1) (i32.const 8192) (i32.const 7)) unreachable";
+    assert_eq!(told(panic), expect(Cause::Panic, Some(1), "panicked: no good"));
+    let nowhere = "(call $panicked (i32.const 1) (i32.const 9) (i32.const 8192) (i32.const 7)) unreachable";
+    assert_eq!(told(nowhere), expect(Cause::Panic, None, "panicked: no good"));
+    assert_eq!(told("(drop (i32.div_u (i32.const 1) (i32.const 0)))"), expect(Cause::Trap, None, "trapped: integer divide by zero"));
+    let memory = "(drop (memory.grow (i32.const 4096))) unreachable";
+    assert_eq!(told(memory), expect(Cause::Memory, None, "used more than its memory limit of 4 MiB (limits.memory)"));
+    let deep = Guest {
+        core: "(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (local.get 0))))",
+        ..processing("(drop (call $deep (i32.const 0)))")
+    };
+    let told = failure(&deep);
+    assert!(told.message.starts_with("trapped: calls nested deeper than its stack of 1 MiB allows"), "{told}");
+}
+
+#[test]
+fn a_loop_ends_at_its_limit() {
+    let component = processing("(loop $on (br $on))").load().unwrap();
+    let mut instance = open(&component, soon()).map_err(|u| u.failure).unwrap();
+    let failure = instance.process(0, &mut words(&["a"])).unwrap_err();
+    assert_eq!(failure.cause, Cause::Deadline);
+    assert_eq!(failure.message, "ran longer than its time limit of 300ms (limits.time)");
+    let again = instance.process(0, &mut words(&["a"])).unwrap_err();
+    assert_eq!(again.message, "was called again after it had trapped");
+}
+
+#[test]
+fn memory_is_counted_over_all_memories_and_a_refusal_only_for_its_call() {
+    let two = Guest {
+        imports: "(core module $more (memory 40)) (core instance (instantiate $more)) (core instance (instantiate $more))",
+        ..Guest::default()
+    };
+    let unopened = two.load();
+    assert!(unopened.err().is_some_and(|error| error.message().ends_with("its memory limit of 4 MiB (limits.memory)")));
+    // The first call asks for too much and copes; the second traps for another reason.
+    let copes = "(if (i32.load (i32.const 8200)) (then unreachable))
+        (drop (memory.grow (i32.const 4096))) (i32.store (i32.const 8200) (i32.const 1))";
+    let mut instance = processing(copes).run();
+    assert_eq!(instance.process(0, &mut words(&["a"])), Ok(()));
+    assert_eq!(instance.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Trap);
+}
+
+#[test]
+fn state_that_was_lent_comes_back_however_an_instance_ends() {
+    let trap = Guest { open: "unreachable", ..Guest::default() };
+    let (good, bad) = (guest(put(0, KEYS, ENDS, BYTES)).load().unwrap(), trap.load().unwrap());
+    let mut instance = open(&good, limits()).map_err(|u| u.failure).unwrap();
+    instance.process(0, &mut words(&["a", "b"])).unwrap();
+    let (state, outputs) = instance.into_parts();
+    let unopened = Instance::open(&bad, &context(), limits(), state, outputs).err().unwrap();
+    assert_eq!(unopened.failure.cause, Cause::Trap);
+    assert_eq!((unopened.state.value(0, b"a"), unopened.outputs.len()), (Some(&[0][..]), 2));
+}
+
+#[test]
+fn opening_neither_emits_nor_has_keys() {
+    let told = |open_body| {
+        let component = Guest { open: open_body, ..Guest::default() }.load().unwrap();
+        open(&component, limits()).err().unwrap().failure.message
+    };
+    let emits = "(call $emit (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+        (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0))";
+    assert_eq!(told(emits), "misused the host: output.emit: not to be called before `open` has returned");
+    let reads = "(call $get (i32.const 0) (i32.const 8192) (i32.const 1) (i32.const 64))";
+    assert_eq!(told(reads), "misused the host: keyed-state.get: key 0 is beyond the 0 keys of this call");
+}
+
+#[test]
+fn the_finish_hook_has_its_keys_at_hand() {
+    let emits = "(call $emit (i32.const 0) (i32.const 2) (local.get $key-ends) (local.get $keys) (local.get $key-bytes)
+        (local.get $key-bytes-len) (local.get $key-ends) (local.get $keys) (local.get $key-bytes) (local.get $key-bytes-len)
+        (i32.const 0) (i32.const 0))";
+    let mut instance = Guest { finish: emits, ..Guest::default() }.run();
+    let mut keys = Batch::default();
+    for key in ["a", "bc"] {
+        keys.keys.push(key.as_bytes());
+        keys.hashes.push(hash_key(key.as_bytes()));
+    }
+    let given = keys.clone();
+    assert_eq!(instance.finish(&mut keys), Ok(()));
+    assert_eq!(keys, given);
+    assert_eq!(emitted(&mut instance, 0), [b"a".to_vec(), b"bc".to_vec()]);
+}
+
+#[test]
+fn an_engine_may_go_before_its_instances() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("test.wasm");
+    std::fs::write(&file, wat::parse_str(processing("(loop $on (br $on))").text()).unwrap()).unwrap();
+    let engine = crate::wasm::Engine::new(None).unwrap();
+    let component = crate::wasm::Component::load(&engine, &file, limits()).unwrap();
+    drop(engine);
+    let state = KeyedState::new(&component.descriptor().states, 128);
+    let outputs = vec![Outbox::new(Shape::default()), Outbox::new(Shape::default())];
+    let mut instance = Instance::open(&component, &context(), soon(), state, outputs).map_err(|u| u.failure).unwrap();
+    drop(component);
+    assert_eq!(instance.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Deadline);
+}

@@ -1,0 +1,68 @@
+//! What an operator may say about itself.
+
+use super::guest::{Described, Guest, load_text, refusal, soon};
+use crate::plan::{Partitioning, StateKind};
+
+fn described(described: Described) -> Guest {
+    Guest { described, ..Guest::default() }
+}
+
+#[test]
+fn a_description_arrives_as_it_was_given() {
+    let component = Guest::default().load().unwrap();
+    let descriptor = component.descriptor();
+    assert_eq!((descriptor.name.as_str(), descriptor.version.as_str()), ("test", "1.0"));
+    let [input] = descriptor.inputs.as_slice() else { panic!("{descriptor:?}") };
+    assert_eq!((input.name.as_str(), input.partitioning), ("words", Partitioning::Keyed));
+    assert_eq!((input.key_schema.0.as_str(), input.value_schema.0.as_str()), ("text", "text"));
+    let outputs: Vec<_> = descriptor.outputs.iter().map(|output| (output.name.as_str(), output.keyed)).collect();
+    assert_eq!(outputs, [("counts", true), ("lines", false)]);
+    let states: Vec<_> = descriptor.states.iter().map(|state| (state.name.as_str(), state.kind, state.version)).collect();
+    assert_eq!(states, [("count", StateKind::Value, 1), ("seen", StateKind::List, 1)]);
+}
+
+#[test]
+fn an_impossible_description_is_refused_with_what_is_wrong_in_it() {
+    let good = Described::default;
+    let ports = |port| Described { inputs: vec![port], ..good() };
+    let state = |state| Described { states: vec![state], ..good() };
+    let wrong = [
+        (Described { name: "", ..good() }, "it has no name"),
+        (Described { inputs: vec![], ..good() }, "it has no input"),
+        (ports(["", "any", "", "text"]), "an input has no name"),
+        (ports(["a.b", "any", "", "text"]), "input `a.b`: names consist of letters, digits, `-` and `_`"),
+        (ports(["a", "hashed", "", "text"]), "input `a`: unknown partitioning `hashed`"),
+        (ports(["a", "keyed", "", "text"]), "input `a` is keyed and has no key-schema"),
+        (ports(["a", "any", "text", "text"]), "input `a` is not keyed and has a key-schema"),
+        (ports(["a", "any", "", "avro"]), "input `a`: unknown schema `avro`"),
+        (ports(["a", "any", "", "postcard:"]), "input `a`: unknown schema `postcard:`"),
+        (Described { outputs: vec![["a", "any", "", "text"]; 2], ..good() }, "output `a` is there twice"),
+        (Described { outputs: vec![["a", "keyed", "", "text"]], ..good() }, "output `a` is keyed and has no key-schema"),
+        (state(("s", "map", "bytes", 1)), "state `s`: unknown kind `map`"),
+        (state(("s", "value", "", 1)), "state `s`: unknown schema ``"),
+        (state(("s", "value", "bytes", 0)), "state `s`: versions count from 1 on"),
+        (state(("", "value", "bytes", 1)), "a state has no name"),
+        (Described { states: vec![("s", "value", "bytes", 1), ("s", "list", "bytes", 1)], ..good() }, "state `s` is there twice"),
+    ];
+    for (description, cause) in wrong {
+        let refusal = refusal(described(description).load());
+        assert_eq!(refusal, format!("it describes an operator that can't be: {cause}"));
+    }
+}
+
+#[test]
+fn describing_calls_nothing_and_is_limited() {
+    let refused = |describe| refusal(Guest { describe, ..Guest::default() }.load());
+    assert_eq!(
+        refused("(drop (call $processing-time))"),
+        "asked to describe itself, it misused the host: runtime.processing-time: `describe` must not call imports of cofferdam:operator"
+    );
+    assert!(refused("(call $get (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 64))").contains("keyed-state.get: `describe` must"));
+    assert!(refused("unreachable").starts_with("asked to describe itself, it trapped: aborted"));
+    let panics = "(call $panicked (i32.const 0) (i32.const 0) (i32.const 8192) (i32.const 0)) unreachable";
+    assert_eq!(refused(panics), "asked to describe itself, it panicked: (no message)");
+    let greedy = "(drop (memory.grow (i32.const 4096))) unreachable";
+    assert_eq!(refused(greedy), "asked to describe itself, it used more than its memory limit of 4 MiB (limits.memory)");
+    let text = Guest { describe: "(loop $on (br $on))", ..Guest::default() }.text();
+    assert_eq!(refusal(load_text(&text, soon())), "asked to describe itself, it ran longer than its time limit of 300ms (limits.time)");
+}
