@@ -1,7 +1,7 @@
 # Every target sets up what it needs. See README.md.
 CARGO ?= cargo
 GUESTS = -p flights-parse -p flights-delays -p word-count-tokenize -p word-count-count
-FIXTURES = -p guest-misbehave -p guest-flat-map -p guest-sum -p guest-slow
+FIXTURES = -p fixture-misbehave -p fixture-flat-map -p fixture-sum -p fixture-slow -p fixture-pairs
 
 .PHONY: help setup build guests fixtures test lint demo bench clean
 

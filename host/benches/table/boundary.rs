@@ -42,7 +42,7 @@ fn drain(instance: &mut Instance) {
 
 /// Text of 50 bytes in and the same out.
 pub(crate) fn calls() -> Vec<Row> {
-    let mut instance = instance("guest_flat_map", r#"{"times":1}"#, Shape { plain: true, keyed: None });
+    let mut instance = instance("fixture_flat_map", r#"{"times":1}"#, Shape { plain: true, keyed: None });
     [1usize, 64, 1024].map(|records| {
         let mut batch = Batch::default();
         (0..records).for_each(|_| batch.values.push(&[b'x'; 50]));
