@@ -43,57 +43,59 @@ fn drain(instance: &mut Instance) {
 /// Text of 50 bytes in and the same out.
 pub(crate) fn calls() -> Vec<Row> {
     let mut instance = instance("fixture_flat_map", r#"{"times":1}"#, Shape { plain: true, keyed: None });
-    [1usize, 64, 1024].map(|records| {
-        let mut batch = Batch::default();
-        (0..records).for_each(|_| batch.values.push(&[b'x'; 50]));
-        let calls = (200_000 / records).max(100);
-        let units = (calls * records) as u64;
-        let guest = best(RUNS, units, || {
-            for _ in 0..calls {
-                instance.process(0, &mut batch).expect("it passes records on");
-                drain(&mut instance);
-            }
-        });
-        let mut outbox = Outbox::new(Shape { plain: true, keyed: None });
-        let native = best(RUNS, units, || {
-            for _ in 0..calls {
-                outbox.emit(&batch.values.ends, &batch.values.bytes, &[]);
-                outbox.drain(|_, batch| drop(black_box(batch)));
-            }
-        });
-        Row(format!("boundary, in and out, batches of {records}"), format!("{guest:.1} ns per record; native {native:.1}"))
-    })
-    .into()
+    [1usize, 64, 1024]
+        .map(|records| {
+            let mut batch = Batch::default();
+            (0..records).for_each(|_| batch.values.push(&[b'x'; 50]));
+            let calls = (200_000 / records).max(100);
+            let units = (calls * records) as u64;
+            let guest = best(RUNS, units, || {
+                for _ in 0..calls {
+                    instance.process(0, &mut batch).expect("it passes records on");
+                    drain(&mut instance);
+                }
+            });
+            let mut outbox = Outbox::new(Shape { plain: true, keyed: None });
+            let native = best(RUNS, units, || {
+                for _ in 0..calls {
+                    outbox.emit(&batch.values.ends, &batch.values.bytes, &[]);
+                    outbox.drain(|_, batch| drop(black_box(batch)));
+                }
+            });
+            Row(format!("boundary, in and out, batches of {records}"), format!("{guest:.1} ns per record; native {native:.1}"))
+        })
+        .into()
 }
 
 /// Counting per key, evenly drawn, batches of 1024.
 pub(crate) fn state() -> Vec<Row> {
-    [100u64, 10_000, 1_000_000].map(|keys| {
-        let batches = batches(keys);
-        let units = (batches.len() * 1024) as u64;
-        let mut instance = instance("word_count_count", "{}", Shape::default());
-        let mut owned: Vec<Batch> = batches.clone();
-        let guest = best(RUNS.min(5), units, || {
-            for batch in &mut owned {
-                instance.process(0, batch).expect("it counts");
-                drain(&mut instance);
-            }
-        });
-        let mut counts: HashMap<Vec<u8>, u64> = HashMap::new();
-        let native = best(RUNS.min(5), units, || {
-            for batch in &batches {
-                for &key in &batch.key_of {
-                    let key = batch.keys.get(key as usize);
-                    match counts.get_mut(key) {
-                        Some(count) => *count += 1,
-                        None => drop(counts.insert(key.to_vec(), 1)),
+    [100u64, 10_000, 1_000_000]
+        .map(|keys| {
+            let batches = batches(keys);
+            let units = (batches.len() * 1024) as u64;
+            let mut instance = instance("word_count_count", "{}", Shape::default());
+            let mut owned: Vec<Batch> = batches.clone();
+            let guest = best(RUNS.min(5), units, || {
+                for batch in &mut owned {
+                    instance.process(0, batch).expect("it counts");
+                    drain(&mut instance);
+                }
+            });
+            let mut counts: HashMap<Vec<u8>, u64> = HashMap::new();
+            let native = best(RUNS.min(5), units, || {
+                for batch in &batches {
+                    for &key in &batch.key_of {
+                        let key = batch.keys.get(key as usize);
+                        match counts.get_mut(key) {
+                            Some(count) => *count += 1,
+                            None => drop(counts.insert(key.to_vec(), 1)),
+                        }
                     }
                 }
-            }
-        });
-        Row(format!("keyed counting, {keys} keys"), format!("{guest:.0} ns per record; a native HashMap {native:.0}"))
-    })
-    .into()
+            });
+            Row(format!("keyed counting, {keys} keys"), format!("{guest:.0} ns per record; a native HashMap {native:.0}"))
+        })
+        .into()
 }
 
 fn batches(keys: u64) -> Vec<Batch> {

@@ -137,7 +137,13 @@ pub(crate) fn start() -> Vec<Row> {
     let first = || {
         #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
         let start = Instant::now();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam")).arg("run").arg(&job).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
+            .arg("run")
+            .arg(&job)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary runs");
         let mut byte = [0];
         child.stdout.take().expect("a pipe").read_exact(&mut byte).expect("a record");
         let took = start.elapsed().as_secs_f64() * 1e3;
@@ -160,11 +166,18 @@ fn idle() -> String {
     let job = dir.path().join("job.toml");
     let words = Words { keys: 100, distribution: "uniform", lines: 1000, parallelism: 1, interval: Some("1s") };
     std::fs::write(&job, words.toml().replace("seed = 1", "seed = 1\nrate = 1")).expect("a writable directory");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam")).arg("run").arg(&job).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary runs");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
+        .arg("run")
+        .arg(&job)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
     std::thread::sleep(std::time::Duration::from_secs(3));
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     child.kill().expect("it runs");
     child.wait().expect("it ends");
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    let resident =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
     resident.map_or("unknown".into(), |kib| format!("{:.1} MB", kib * 1024.0 / 1e6))
 }

@@ -7,13 +7,16 @@ mod jobs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+/// Measures something and says what in rows.
+type Part = fn() -> Vec<Row>;
+
 /// A row of the table: what was measured, and the figures.
 struct Row(String, String);
 
 fn main() {
     // `cargo bench -- FILTER` runs the parts whose name contains the filter.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let parts: &[(&str, fn() -> Vec<Row>)] = &[
+    let parts: [(&str, Part); 5] = [
         ("words", jobs::words),
         ("pauses", jobs::pauses),
         ("start", jobs::start),

@@ -43,7 +43,7 @@ fn checkpoints(summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{NodeTotals, Restored};
+    use crate::job::{NodeTotals, Pauses, Restored};
     use crate::record::AttemptId;
 
     #[test]
@@ -55,6 +55,9 @@ mod tests {
             signal: None,
             restored: Some(Restored { checkpoint: 17, created: "2026-11-30T07:00:00Z".into(), path: "c/17.json".into() }),
             parallelism: 2,
+            cpu_seconds: 1.0,
+            freezes: Pauses::default(),
+            slices: Pauses::default(),
             seconds: 3.2104,
             nodes: vec![
                 NodeTotals { uid: "flights".into(), kind: "source", records_in: 336_776, records_out: 336_776 },

@@ -1,3 +1,5 @@
+//! Frames: what was written comes back, and every damage is noticed and named.
+
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -20,7 +20,7 @@ impl Sink for Blackhole {
         false
     }
 
-    fn publish(&self, _staged: &[Staged]) -> Result<()> {
+    fn publish(&self, _staged: &[Staged], _again: bool) -> Result<()> {
         Ok(())
     }
 }

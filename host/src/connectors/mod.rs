@@ -76,11 +76,12 @@ pub trait Sink: Send + Sync {
         true
     }
 
-    /// Makes staged output visible. Idempotent: called again, after a crash at any point of it, it completes what is left.
+    /// Makes staged output visible. Idempotent: called again, after a crash at any point of it, it completes what is left. `again` says
+    /// that this is or may be such a call: readers may have taken away what the one before has made visible.
     ///
     /// # Errors
     /// If output can't be made visible, is gone, or would replace something.
-    fn publish(&self, staged: &[Staged]) -> Result<()>;
+    fn publish(&self, staged: &[Staged], again: bool) -> Result<()>;
 }
 
 /// One subtask's part of a sink.

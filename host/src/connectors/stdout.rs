@@ -27,7 +27,7 @@ impl Sink for Stdout {
         Ok(Box::new(Stdout::new(&self.uid)))
     }
 
-    fn publish(&self, _staged: &[Staged]) -> Result<()> {
+    fn publish(&self, _staged: &[Staged], _again: bool) -> Result<()> {
         Ok(())
     }
 }

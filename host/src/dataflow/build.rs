@@ -34,8 +34,8 @@ pub struct Blueprint {
     pub layout: Layout,
     /// The operators' components.
     pub components: Vec<Option<Arc<Component>>>,
-    /// The sources, each with the names of all its splits.
-    pub sources: Vec<Option<(Arc<dyn Source>, Vec<String>)>>,
+    /// The sources.
+    pub sources: Vec<Option<Splits>>,
     /// The sinks.
     pub sinks: Vec<Option<Arc<dyn Sink>>>,
     /// Which attempt it is.
@@ -54,6 +54,15 @@ pub struct Blueprint {
     pub events: Events,
     /// Where it counts.
     pub metrics: Arc<Metrics>,
+}
+
+/// A source with the names of all its splits.
+#[derive(Clone)]
+pub struct Splits {
+    /// The source.
+    pub source: Arc<dyn Source>,
+    /// The names, in the source's order.
+    pub names: Vec<String>,
 }
 
 /// A dataflow that runs on its worker threads.
@@ -88,7 +97,9 @@ pub fn start(blueprint: Blueprint) -> Result<Running> {
         let _panics = Panics(Arc::clone(&blueprint));
         // There are `parallelism` workers, a u16.
         let subtask = worker.index() as u16;
-        worker.dataflow::<u64, _, _>(|scope| Builder { blueprint: &blueprint, credits: &credits, subtask, streams: HashMap::new() }.build(scope));
+        worker.dataflow::<u64, _, _>(|scope| {
+            Builder { blueprint: &blueprint, credits: &credits, subtask, streams: HashMap::new() }.build(scope)
+        });
         while worker.has_dataflows() && !blueprint.control.is_cancelled() {
             worker.step_or_park(None);
         }
@@ -128,7 +139,7 @@ impl<'s> Builder<'_, 's> {
 
     fn chain(&mut self, scope: &Scope<'s, u64>, index: usize, chain: &Chain) {
         let uids: Vec<&str> = chain.nodes.iter().map(|&node| self.blueprint.plan.nodes[node].uid.as_str()).collect();
-        let mut builder = OperatorBuilder::new(uids.join(" → "), scope.clone());
+        let mut builder = OperatorBuilder::new(uids.join(" → "), *scope);
         let address = builder.operator_info().address;
         let waker = || scope.worker().sync_activator_for(address.to_vec());
         self.blueprint.control.register(waker());
@@ -195,16 +206,16 @@ impl<'s> Builder<'_, 's> {
 
     /// Split i belongs to subtask i modulo the parallelism.
     fn source(&self, node: usize, settings: &SourceSettings) -> Result<SourceStage> {
-        let (source, splits) = self.blueprint.sources[node].as_ref().expect("every source node has its source");
+        let Splits { source, names } = self.blueprint.sources[node].as_ref().expect("every source node has its source");
         let parallelism = usize::from(self.blueprint.plan.parallelism);
-        let own = splits.iter().skip(usize::from(self.subtask)).step_by(parallelism);
+        let own = names.iter().skip(usize::from(self.subtask)).step_by(parallelism);
         let open = |split: &String| {
             let position = self.blueprint.positions.get(&(node, split.clone())).cloned().unwrap_or_default();
             Ok((split.clone(), source.open(split, &position)?))
         };
         let readers: Vec<_> = own.map(open).collect::<Result<_>>()?;
         // The rate is the source's as a whole: a subtask's share is that of its splits.
-        let share = readers.len() as f64 / splits.len().max(1) as f64;
+        let share = readers.len() as f64 / names.len().max(1) as f64;
         let rate = settings.rate.filter(|_| !readers.is_empty()).map(|rate| RateLimit::new(rate as f64 * share, clock::now()));
         Ok(SourceStage::new(readers, rate))
     }

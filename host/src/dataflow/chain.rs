@@ -114,11 +114,10 @@ impl ChainTask {
 
     /// Does some of what there is to do. Returns whether it must be kept.
     pub(super) fn step(&mut self, frontiers: &[MutableAntichain<u64>]) -> bool {
-        if !self.around.control.is_cancelled() && self.phase != Phase::Done {
-            if let Err(error) = self.work(frontiers) {
-                (self.around.events)(Event::Failed(error));
-                self.around.control.cancel();
-            }
+        let active = !self.around.control.is_cancelled() && self.phase != Phase::Done;
+        if active && let Err(error) = self.work(frontiers) {
+            (self.around.events)(Event::Failed(error));
+            self.around.control.cancel();
         }
         if self.around.control.is_cancelled() {
             self.phase = Phase::Done;

@@ -33,6 +33,9 @@ pub struct NodeCounts {
     pub records_out: u64,
 }
 
+/// Pauses are told up to a minute, in nanoseconds.
+const LONGEST: u64 = 60_000_000_000;
+
 /// What a running dataflow counts.
 #[derive(Debug)]
 pub struct Metrics {
@@ -42,7 +45,7 @@ pub struct Metrics {
 }
 
 /// How long barriers kept operators with state from their records, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Pauses {
     /// How many pauses there were.
@@ -59,7 +62,7 @@ impl Metrics {
     /// For a plan with `nodes` nodes of `parallelism` subtasks each.
     pub fn new(nodes: usize, parallelism: u16) -> Self {
         let subtasks = || (0..parallelism).map(|_| Counts::default()).collect();
-        let histogram = || Mutex::new(Histogram::new(3).expect("three digits are a valid precision"));
+        let histogram = || Mutex::new(Histogram::new_with_bounds(1, LONGEST, 2).expect("these are valid bounds"));
         Metrics { nodes: (0..nodes).map(|_| subtasks()).collect(), freezes: histogram(), slices: histogram() }
     }
 

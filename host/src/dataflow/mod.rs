@@ -16,7 +16,7 @@ mod parcel;
 mod sink;
 mod source;
 
-pub use build::{Blueprint, Running, start};
+pub use build::{Blueprint, Running, Splits, start};
 pub use control::Control;
 pub use event::{Event, Events};
 pub use metrics::{Metrics, NodeCounts, Pauses};

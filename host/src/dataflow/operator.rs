@@ -13,7 +13,7 @@ use crate::record::{Batch, Column};
 use crate::wasm::{Cause, Component, Context, Failure, Instance};
 
 /// Entries of frozen state that are serialised between two batches.
-const SLICE_ENTRIES: usize = 512;
+const SLICE_ENTRIES: usize = 4096;
 
 /// Keys handed to the finish hook at a time.
 const FINISH_KEYS: usize = 1024;

@@ -70,7 +70,8 @@ impl SourceStage {
     }
 
     pub(super) fn positions(&self) -> Vec<SplitPosition> {
-        let position = |(split, reader): &(String, Box<dyn SplitReader>)| SplitPosition { split: split.clone(), position: reader.position() };
+        let position =
+            |(split, reader): &(String, Box<dyn SplitReader>)| SplitPosition { split: split.clone(), position: reader.position() };
         self.readers.iter().map(position).collect()
     }
 }

@@ -45,16 +45,14 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options)
     Ok(Begun { attempt, slot: slot + 1, epoch, point, beginning })
 }
 
-/// Publishes what a committed checkpoint of one of the job's runs names, unless that is known to have happened. The output of a
-/// checkpoint that was brought from elsewhere is not this job's to publish.
+/// Publishes what a committed checkpoint of one of the job's runs names. The output of one that was brought from elsewhere is not this
+/// job's to publish.
 async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint) -> Result<()> {
     let runs = store.runs().await?;
-    let Some(run) = runs.into_iter().find(|&run| store.run_dir(run) == point.run_dir) else { return Ok(()) };
-    if store.published(run).await? < Some(point.manifest.checkpoint) {
-        sinks::publish(prepared, &point.manifest.sinks).await?;
-        store.mark_published(run, point.manifest.checkpoint).await?;
+    match runs.into_iter().find(|&run| store.run_dir(run) == point.run_dir) {
+        Some(run) => sinks::publish(store, prepared, run, &point.manifest).await,
+        None => Ok(()),
     }
-    Ok(())
 }
 
 async fn read(store: &Store, point: Option<&RestorePoint>, prepared: &Prepared) -> Result<Beginning> {
@@ -75,8 +73,8 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options) -> Result
     let newest = store.runs().await?.last().copied();
     if let Some(wanted) = &options.from {
         let point = store.load(wanted).await?;
-        if point.newer > 0 && !options.allow_duplicates {
-            return Err(older(&point));
+        if (point.newer > 0 || point.manifest.finished) && !options.allow_duplicates {
+            return Err(duplicates(&point));
         }
         let own = newest.is_some_and(|run| store.run_dir(run) == point.run_dir);
         return Ok((if own { RunChoice::Newest } else { RunChoice::Fresh }, Some(point)));
@@ -93,10 +91,14 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options) -> Result
     }
 }
 
-fn older(point: &RestorePoint) -> Error {
-    let message = format!(
-        "checkpoint {} is not the newest of its run: the output of {} newer checkpoint(s) is published already and would be published again",
-        point.manifest.checkpoint, point.newer
-    );
-    Error::new(Kind::Checkpoint, message).help("run again with `--allow-duplicates` if that is acceptable, or without `-s` to resume from the newest")
+/// Why beginning from a checkpoint would publish something twice.
+fn duplicates(point: &RestorePoint) -> Error {
+    let (checkpoint, newer) = (point.manifest.checkpoint, point.newer);
+    let cause = if newer > 0 {
+        format!("is not the newest of its run: the output of {newer} newer checkpoint(s) is published already and would be published again")
+    } else {
+        "has ended its run: nothing is left to resume, and what operators send when they finish would be published again".into()
+    };
+    Error::new(Kind::Checkpoint, format!("checkpoint {checkpoint} {cause}"))
+        .help("run again with `--allow-duplicates` if that is acceptable, or without `-s` to go on from the newest or begin anew")
 }

@@ -1,13 +1,14 @@
 //! [`Controller`]: the one task that triggers checkpoints, commits manifests and has sinks publish. It waits for whatever comes first
 //! and acts on it; everything slow runs beside it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
-use crate::checkpoint::decide::{FileLists, Merged, RETAINED};
+use crate::checkpoint::decide::{FileLists, Live, Merged, RETAINED};
 use crate::checkpoint::manifest::{ComponentFacts, StateFile, Trigger};
 use crate::checkpoint::pending::{Ack, CommitFacts, Expected, OperatorFacts, Part, Pending, Ready, Role, build_manifest};
 use crate::checkpoint::store::Store;
@@ -217,7 +218,9 @@ impl Controller {
 
     fn done(&mut self, done: Done) -> Result<()> {
         match done {
-            Done::Uploaded(SnapshotId { node, subtask, epoch }, file) => self.ack(node, subtask, epoch, Part::Files(file.into_iter().collect())),
+            Done::Uploaded(SnapshotId { node, subtask, epoch }, file) => {
+                self.ack(node, subtask, epoch, Part::Files(file.into_iter().collect()))
+            }
             Done::Merged(_, Ok(merged)) => self.lists.finish(merged),
             Done::Merged(operator, Err(error)) => {
                 // Its inputs are untouched, and it is tried again with the next checkpoint.
@@ -251,14 +254,16 @@ impl Controller {
         self.slot = self.store.commit(self.slot, &manifest).await?;
         self.pending.committed(ready.epoch)?;
         ready.files.iter().for_each(|(operator, files)| self.lists.add(operator, files));
-        sinks::publish(&self.prepared, &manifest.sinks).await?;
+        sinks::publish(&self.store, &self.prepared, self.attempt.run, &manifest).await?;
         self.pending.published(ready.epoch);
-        self.store.mark_published(self.attempt.run, ready.epoch).await?;
         self.totals.checkpoints += 1;
         self.totals.last = Some(ready.epoch);
         self.totals.bytes += manifest.new_bytes;
         tracing::debug!(checkpoint = ready.epoch, trigger = ready.trigger.name(), bytes = manifest.new_bytes, "committed");
-        self.clean_up();
+        // The last one is followed by a collection when all else is over.
+        if ready.trigger == Trigger::Interval {
+            self.clean_up();
+        }
         Ok(())
     }
 
@@ -275,21 +280,19 @@ impl Controller {
             self.collecting = true;
             let (store, live) = (self.store.clone(), self.lists.live());
             self.tasks.spawn(async move {
-                match store.collect(&live, RETAINED).await {
-                    Ok(superseded) => superseded.foreign.iter().for_each(|path| tracing::debug!(path, "not a file of this job: left alone")),
-                    // What is left is collected the next time.
-                    Err(error) => tracing::warn!("superseded checkpoints could not be deleted: {error}"),
-                }
+                collect(&store, &live).await;
                 Ok(Done::Collected)
             });
         }
     }
 
-    /// After the last commit: lets what runs beside it come to its end.
+    /// After the last commit: lets what runs beside it come to its end, and collects what it leaves behind. Nothing is in use any more
+    /// but what the kept manifests name: a merge that was still under way came too late for the last of them.
     async fn end(&mut self, outcome: Outcome) -> Result<Outcome> {
         while let Some(done) = self.tasks.join_next().await {
             joined(done)?;
         }
+        collect(&self.store, &Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX }).await;
         self.observer.progress(&self.progress());
         Ok(outcome)
     }
@@ -306,6 +309,14 @@ impl Controller {
             checkpoints: self.totals.checkpoints,
             last_checkpoint: self.totals.last,
         }
+    }
+}
+
+async fn collect(store: &Store, live: &Live) {
+    match store.collect(live, RETAINED).await {
+        Ok(superseded) => superseded.foreign.iter().for_each(|path| tracing::debug!(path, "not a file of this job: left alone")),
+        // What is left is collected the next time.
+        Err(error) => tracing::warn!("superseded checkpoints could not be deleted: {error}"),
     }
 }
 
@@ -336,7 +347,11 @@ fn facts(prepared: &Prepared) -> Vec<OperatorFacts> {
         let component = component.as_ref()?;
         let descriptor = component.descriptor();
         let (digest, name, version) = (component.digest().into(), descriptor.name.clone(), descriptor.version.clone());
-        Some(OperatorFacts { uid: node.uid.clone(), component: ComponentFacts { digest, name, version }, states: descriptor.states.clone() })
+        Some(OperatorFacts {
+            uid: node.uid.clone(),
+            component: ComponentFacts { digest, name, version },
+            states: descriptor.states.clone(),
+        })
     };
     operators.filter_map(facts).collect()
 }

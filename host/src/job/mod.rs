@@ -13,6 +13,7 @@ mod sinks;
 mod summary;
 mod upload;
 
+pub use crate::dataflow::Pauses;
 pub use inspect::{ComponentInspection, Inspection, inspect};
 pub use notice::{Notice, Observer};
 pub use prepare::{OperatorReport, Report, SourceReport};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::connectors::{self, Sink, Source};
+use crate::dataflow::Splits;
 use crate::error::Result;
 use crate::plan::{Descriptor, Layout, NodeKind, Plan, fit};
 use crate::wasm::{Component, Engine};
@@ -16,7 +17,7 @@ pub(super) struct Prepared {
     pub(super) plan: Arc<Plan>,
     pub(super) layout: Layout,
     pub(super) components: Vec<Option<Arc<Component>>>,
-    pub(super) sources: Vec<Option<(Arc<dyn Source>, Vec<String>)>>,
+    pub(super) sources: Vec<Option<Splits>>,
     pub(super) sinks: Vec<Option<Arc<dyn Sink>>>,
 }
 
@@ -34,8 +35,8 @@ impl Prepared {
             sources.push(match &node.kind {
                 NodeKind::Source(settings) => {
                     let source: Arc<dyn Source> = connectors::source(&node.uid, settings).into();
-                    let splits = source.splits()?;
-                    Some((source, splits))
+                    let names = source.splits()?;
+                    Some(Splits { source, names })
                 }
                 _ => None,
             });
@@ -130,9 +131,7 @@ impl Prepared {
             let (path, digest, descriptor) = (component.path().into(), component.digest().into(), component.descriptor().clone());
             Some(OperatorReport { uid: uid(node), component: path, digest, descriptor })
         };
-        let source = |(node, source): (usize, &Option<(Arc<dyn Source>, Vec<String>)>)| {
-            Some(SourceReport { uid: uid(node), splits: source.as_ref()?.1.len() })
-        };
+        let source = |(node, source): (usize, &Option<Splits>)| Some(SourceReport { uid: uid(node), splits: source.as_ref()?.names.len() });
         Report {
             job: plan.name.clone(),
             parallelism: plan.parallelism,

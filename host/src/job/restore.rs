@@ -7,6 +7,7 @@ use crate::checkpoint::decide::RestorePoint;
 use crate::checkpoint::file::StateReader;
 use crate::checkpoint::manifest::{Manifest, OperatorPart};
 use crate::checkpoint::store::Store;
+use crate::dataflow::Splits;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, NodeKind, Plan};
 use crate::record::{KeyGroups, Position};
@@ -98,8 +99,8 @@ pub(super) async fn read(store: &Store, point: &RestorePoint, prepared: &Prepare
 
 /// A split that was being read must still be there: "not found" never means "empty".
 fn check_splits(uid: &str, node: usize, beginning: &Beginning, prepared: &Prepared) -> Result<()> {
-    let Some((_, splits)) = &prepared.sources[node] else { return Ok(()) };
-    let gone = beginning.positions.iter().find(|((at, split), position)| *at == node && !position.ended && !splits.contains(split));
+    let Some(Splits { names, .. }) = &prepared.sources[node] else { return Ok(()) };
+    let gone = beginning.positions.iter().find(|((at, split), position)| *at == node && !position.ended && !names.contains(split));
     match gone {
         None => Ok(()),
         Some(((_, split), position)) => {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::manifest::SinkPart;
+use crate::checkpoint::manifest::Manifest;
+use crate::checkpoint::store::{Publication, Store};
 use crate::connectors::Sink;
 use crate::error::{Error, Kind, Result};
 use crate::plan::NodeKind;
@@ -17,15 +18,27 @@ pub(super) async fn prepare(prepared: &Prepared, attempt: AttemptId) -> Result<(
     blocking(move || sinks.iter().try_for_each(|sink| sink.prepare(attempt))).await
 }
 
-/// Publishes what a committed checkpoint names. Idempotent.
-pub(super) async fn publish(prepared: &Prepared, parts: &[SinkPart]) -> Result<()> {
+/// Publishes what a committed checkpoint of a run names, unless that is known to have happened, and notes it. Idempotent.
+pub(super) async fn publish(store: &Store, prepared: &Prepared, run: u32, manifest: &Manifest) -> Result<()> {
     let mut due = Vec::new();
-    for part in parts.iter().filter(|part| !part.staged.is_empty()) {
+    for part in manifest.sinks.iter().filter(|part| !part.staged.is_empty()) {
         let node = find(&prepared.plan, &part.uid, "sink", |kind| matches!(kind, NodeKind::Sink(_)))?;
         let sink = prepared.sinks[node].clone().expect("every sink node has its sink");
         due.push((sink, part.staged.clone()));
     }
-    blocking(move || due.iter().try_for_each(|(sink, staged)| sink.publish(staged))).await
+    if due.is_empty() {
+        return Ok(());
+    }
+    let again = match store.publication(run, manifest.checkpoint).await? {
+        Publication::Done => return Ok(()),
+        Publication::Begun => true,
+        Publication::NotBegun => {
+            store.mark_publishing(run, manifest.checkpoint).await?;
+            false
+        }
+    };
+    blocking(move || due.iter().try_for_each(|(sink, staged)| sink.publish(staged, again))).await?;
+    store.mark_published(run, manifest.checkpoint).await
 }
 
 async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {

@@ -44,7 +44,11 @@ impl Layout {
     /// Cuts a plan whose edges fit its components' descriptors (one for each node that is an operator).
     pub fn new(plan: &Plan, descriptors: &[Option<Descriptor>]) -> Layout {
         let ports = |node: usize| descriptors[node].as_ref().map_or(1, |descriptor| descriptor.outputs.len());
-        let mut layout = Layout { chains: Vec::new(), edges: Vec::new(), routes: (0..plan.nodes.len()).map(|node| vec![Vec::new(); ports(node)]).collect() };
+        let mut layout = Layout {
+            chains: Vec::new(),
+            edges: Vec::new(),
+            routes: (0..plan.nodes.len()).map(|node| vec![Vec::new(); ports(node)]).collect(),
+        };
         let mut chain_of = Vec::with_capacity(plan.nodes.len());
         for (index, node) in plan.nodes.iter().enumerate() {
             let keyed = descriptors[index].as_ref().is_some_and(|descriptor| descriptor.inputs[0].partitioning == Partitioning::Keyed);
@@ -72,7 +76,9 @@ impl Layout {
             chain_of.push(layout.chains.len());
             layout.chains.push(chain);
         }
-        debug_assert!(layout.chains.iter().all(|chain| chain.inputs.is_empty() == matches!(plan.nodes[chain.nodes[0]].kind, NodeKind::Source(_))));
+        debug_assert!(
+            layout.chains.iter().all(|chain| chain.inputs.is_empty() == matches!(plan.nodes[chain.nodes[0]].kind, NodeKind::Source(_)))
+        );
         layout
     }
 }

@@ -57,7 +57,8 @@ mod tests {
                     assert!(owner < parallelism);
                     assert!(KeyGroups::of_subtask(owner, parallelism, max).contains(group), "{group} of {max} at {parallelism}");
                 }
-                let total: u32 = (0..parallelism).map(|s| KeyGroups::of_subtask(s, parallelism, max)).map(|r| u32::from(r.end - r.start)).sum();
+                let total: u32 =
+                    (0..parallelism).map(|s| KeyGroups::of_subtask(s, parallelism, max)).map(|r| u32::from(r.end - r.start)).sum();
                 assert_eq!(total, u32::from(max));
             }
         }

@@ -39,7 +39,8 @@ struct Place {
     group: u16,
     state: u16,
     kind: ChangeKind,
-    start: usize,
+    /// Where the key begins; parts are cut long before a u32 ends.
+    start: u32,
     key_len: u32,
     value_len: u32,
 }
@@ -48,7 +49,7 @@ impl Changes {
     /// Adds a change.
     #[inline]
     pub fn push(&mut self, change: Change<'_>) {
-        let start = self.bytes.len();
+        let start = u32::try_from(self.bytes.len()).expect("a part of a snapshot stays below 4 GiB");
         self.bytes.extend_from_slice(change.key);
         self.bytes.extend_from_slice(change.value);
         // Keys and values come out of columns, whose lengths fit u32.
@@ -77,7 +78,7 @@ impl Changes {
     /// If there is no such change.
     pub fn get(&self, index: usize) -> Change<'_> {
         let place = self.places[index];
-        let (key, rest) = self.bytes[place.start..].split_at(place.key_len as usize);
+        let (key, rest) = self.bytes[place.start as usize..].split_at(place.key_len as usize);
         Change { group: place.group, state: place.state, kind: place.kind, key, value: &rest[..place.value_len as usize] }
     }
 
@@ -89,7 +90,7 @@ impl Changes {
     /// Sorts by key group, state and key: the order of snapshot files.
     pub fn sort(&mut self) {
         let bytes = &self.bytes;
-        let key = |place: &Place| &bytes[place.start..][..place.key_len as usize];
+        let key = |place: &Place| &bytes[place.start as usize..][..place.key_len as usize];
         self.places.sort_unstable_by(|a, b| (a.group, a.state).cmp(&(b.group, b.state)).then_with(|| key(a).cmp(key(b))));
     }
 }

@@ -37,7 +37,7 @@ pub struct Slice {
 }
 
 /// A slice is handed over when it has this many bytes.
-const SLICE_BYTES: usize = 1 << 20;
+const SLICE_BYTES: usize = 256 << 10;
 
 impl Freezer {
     /// Takes over what was written before the barrier `mark`.
@@ -66,13 +66,14 @@ impl Freezer {
         while frozen.at.0 < frozen.lists.len() {
             let (state, from) = frozen.at;
             let list = &frozen.lists[state];
-            let to = (from + entries).min(list.len());
-            for &number in &list[from..to] {
-                pass(&mut tables[state], number, frozen.mark, state, kinds[state], max_parallelism, &mut frozen.changes);
+            let mut to = from;
+            while to < list.len() && entries > 0 && frozen.changes.bytes() < SLICE_BYTES {
+                pass(&mut tables[state], list[to], frozen.mark, state, kinds[state], max_parallelism, &mut frozen.changes);
+                to += 1;
+                entries -= 1;
             }
-            entries -= to - from;
             frozen.at = if to == list.len() { (state + 1, 0) } else { (state, to) };
-            if entries == 0 || frozen.changes.bytes() >= SLICE_BYTES {
+            if to < list.len() {
                 break;
             }
         }
@@ -110,7 +111,7 @@ fn serialize(state: usize, kind: StateKind, max_parallelism: u16, slot: &mut Slo
     // Descriptors have far fewer states than a u16 counts.
     changes.push(Change { group: key_group(slot.hash, max_parallelism), state: state as u16, kind, key: slot.key(), value });
     if slot.live {
-        // Values come out of columns; lists are kept below 4 GiB by list_append.
+        // Values come out of columns; lists have a limit of their own.
         slot.saved = slot.value().len() as u32;
     }
 }

@@ -17,6 +17,13 @@ pub struct Cells {
     pub values: Column,
 }
 
+/// The most bytes that the list of one key may have: what a state file can hold as one entry.
+pub const LONGEST_LIST: usize = 512 << 20;
+
+/// A list would grow beyond [`LONGEST_LIST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListTooLong;
+
 /// All keyed state of one subtask of one operator. In the methods that serve a call, `call` holds the keys at hand, and the caller
 /// has checked states, kinds, key indices and columns.
 #[derive(Debug)]
@@ -100,17 +107,32 @@ impl KeyedState {
     }
 
     /// Appends element i to the list of key `which[i]`.
-    pub fn list_append(&mut self, state: usize, call: &Batch, which: &[u32], value_ends: &[u32], value_bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// If a list would grow beyond [`LONGEST_LIST`]. What was appended until then is undone with the call.
+    pub fn list_append(
+        &mut self,
+        state: usize,
+        call: &Batch,
+        which: &[u32],
+        value_ends: &[u32],
+        value_bytes: &[u8],
+    ) -> Result<(), ListTooLong> {
         for (index, &key) in which.iter().enumerate() {
             let number = self.slot_for(state, call, key);
             self.before_write(state, number);
             let slot = &mut self.tables[state].slots[number as usize];
-            // A list's bytes are limited to a column's.
+            let element = slice(value_ends, value_bytes, index);
+            if slot.value().len() + element.len() > LONGEST_LIST {
+                return Err(ListTooLong);
+            }
+            // Below LONGEST_LIST.
             let kept = slot.value().len() as u32;
             self.undo.steps.push(Step { state: state as u32, slot: number, live: slot.live, kept, saved: slot.saved, replaced: None });
             slot.live = true;
-            list::push(slice(value_ends, value_bytes, index), |bytes| slot.extend_value(bytes));
+            list::push(element, |bytes| slot.extend_value(bytes));
         }
+        Ok(())
     }
 
     /// Replaces the whole list of one key. Without elements there is no list.

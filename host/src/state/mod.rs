@@ -9,5 +9,5 @@ mod table;
 
 pub use change::{Change, ChangeKind, Changes};
 pub use freeze::Slice;
-pub use keyed::{Cells, KeyedState};
+pub use keyed::{Cells, KeyedState, LONGEST_LIST, ListTooLong};
 pub use list::elements;

@@ -81,7 +81,7 @@ fn apply(state: &mut KeyedState, call: &Batch, step: &Step) {
         Step::Clear(key, list) => state.clear(usize::from(*list), call, &[*key]),
         Step::Append(key, element) => {
             let column = column(std::slice::from_ref(element));
-            state.list_append(LIST, call, &[*key], &column.ends, &column.bytes);
+            state.list_append(LIST, call, &[*key], &column.ends, &column.bytes).unwrap();
         }
         Step::Replace(key, elements) => {
             let column = column(elements);

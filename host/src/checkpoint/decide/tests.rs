@@ -1,3 +1,5 @@
+//! Decisions against models: what to restore, what to keep, what to merge.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! State files against an ordered map, and against every way to damage them.
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Manifests: what they hold comes back, and damage is noticed.
+
 use super::*;
 use crate::plan::{Schema, StateKind};
 use crate::record::Position;

@@ -1,3 +1,5 @@
+//! Paths: each is taken apart into what it was made of, and nothing else is taken for one.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Pending checkpoints: who must acknowledge, in which order commits come, and what they name.
+
 use super::*;
 use crate::checkpoint::decide::FileLists;
 use crate::checkpoint::manifest::tests::state_file;

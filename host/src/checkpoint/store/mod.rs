@@ -22,6 +22,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
 pub use load::inspect;
 pub use log::{Claimed, RunChoice};
+pub use published::Publication;
 
 use super::paths;
 use crate::clock;

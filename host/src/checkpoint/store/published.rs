@@ -1,5 +1,8 @@
-//! The note of how far a run's output is published. Readers may take published files away; without the note, a restore could not tell
-//! files that were published and taken from files that were lost.
+//! The note of how far a run's output is published: `publishing 41` before the first file of checkpoint 41 is made visible, `published 41`
+//! after the last. Readers may take files away as soon as they see them; without the note, a restore could not tell files that were
+//! published and taken from files that were lost.
+
+use std::cmp::Ordering;
 
 use bytes::Bytes;
 use object_store::ObjectStoreExt;
@@ -8,15 +11,33 @@ use super::{Store, location, root_cause};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
 
+/// How far the publication of a checkpoint's output is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publication {
+    /// It has not begun, as far as is known: everything is still staged.
+    NotBegun,
+    /// It has begun: what is no longer staged was made visible.
+    Begun,
+    /// All of it was made visible.
+    Done,
+}
+
 impl Store {
-    /// The number of the newest checkpoint of a run whose output is known to be published; none if that is not known.
+    /// How far the publication of checkpoint `checkpoint` of a run is.
     ///
     /// # Errors
     /// [`Kind::Storage`] if the note can't be read.
-    pub async fn published(&self, run: u32) -> Result<Option<u64>> {
+    pub async fn publication(&self, run: u32, checkpoint: u64) -> Result<Publication> {
         let note = self.get(run, paths::PUBLISHED).await?;
-        // One that can't be understood is no knowledge: publishing again is idempotent.
-        Ok(note.and_then(|note| std::str::from_utf8(&note).ok()?.trim().parse().ok()))
+        Ok(note.and_then(|note| read(&note, checkpoint)).unwrap_or(Publication::NotBegun))
+    }
+
+    /// Notes that what checkpoints of a run up to `checkpoint` name is published from now on. Everything before it is.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if it can't be written.
+    pub async fn mark_publishing(&self, run: u32, checkpoint: u64) -> Result<()> {
+        self.mark(run, format!("publishing {checkpoint}\n")).await
     }
 
     /// Notes that everything that checkpoints of a run up to `checkpoint` name is published.
@@ -24,11 +45,48 @@ impl Store {
     /// # Errors
     /// [`Kind::Storage`] if it can't be written.
     pub async fn mark_published(&self, run: u32, checkpoint: u64) -> Result<()> {
-        let note = Bytes::from(format!("{checkpoint}\n"));
-        let put = self.objects.put(&location(&paths::run_dir(run), paths::PUBLISHED)?, note.into()).await;
+        self.mark(run, format!("published {checkpoint}\n")).await
+    }
+
+    async fn mark(&self, run: u32, note: String) -> Result<()> {
+        let put = self.objects.put(&location(&paths::run_dir(run), paths::PUBLISHED)?, Bytes::from(note).into()).await;
         put.map(drop).map_err(|error| {
             let path = self.run_dir(run).join(paths::PUBLISHED);
             Error::new(Kind::Storage, format!("{} can't be written: {}", path.display(), root_cause(&error)))
         })
+    }
+}
+
+/// What the note says about a checkpoint. One that can't be understood is no knowledge: publishing again is idempotent.
+fn read(note: &[u8], checkpoint: u64) -> Option<Publication> {
+    let (word, number) = std::str::from_utf8(note).ok()?.trim_end().split_once(' ')?;
+    let order = checkpoint.cmp(&number.parse().ok()?);
+    match (word, order) {
+        ("publishing" | "published", Ordering::Less) | ("published", Ordering::Equal) => Some(Publication::Done),
+        ("publishing", Ordering::Equal) => Some(Publication::Begun),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_what_is_known_and_no_more() {
+        for (note, checkpoint, known) in [
+            ("publishing 5\n", 4, Some(Publication::Done)),
+            ("publishing 5\n", 5, Some(Publication::Begun)),
+            ("publishing 5\n", 6, None),
+            ("published 5\n", 4, Some(Publication::Done)),
+            ("published 5\n", 5, Some(Publication::Done)),
+            ("published 5\n", 6, None),
+            ("", 1, None),
+            ("published\n", 1, None),
+            ("published x\n", 1, None),
+            ("lost 5\n", 5, None),
+        ] {
+            assert_eq!(read(note.as_bytes(), checkpoint), known, "{note:?} about {checkpoint}");
+        }
     }
 }

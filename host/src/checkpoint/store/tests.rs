@@ -1,3 +1,5 @@
+//! The store on real directories: races, attempts that were overtaken, crashes, damage.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

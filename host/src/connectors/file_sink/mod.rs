@@ -130,7 +130,7 @@ impl FileSink {
     }
 
     /// Renames a file into view, unless that has been done.
-    fn publish_one(&self, staged: &Staged) -> Result<()> {
+    fn publish_one(&self, staged: &Staged, again: bool) -> Result<()> {
         let place = &self.place;
         let (from, to) = (place.inside(&staged.from)?, place.inside(&staged.to)?);
         let differs = |path: &Path, size: u64| {
@@ -143,6 +143,10 @@ impl FileSink {
             (Some(_), Some(_)) => Err(place.taken(&to)),
             (None, Some(size)) if size == staged.bytes => Ok(()),
             (None, Some(size)) => differs(&to, size),
+            (None, None) if again => {
+                tracing::info!("sink `{}`: {} was published, and has been taken away since", place.uid, staged.to);
+                Ok(())
+            }
             (None, None) => Err(place
                 .error(&from, format_args!("was staged by a committed checkpoint and is gone, nor is it published as {}", staged.to))
                 .help("put either file back; or begin without state with --fresh")),
@@ -166,9 +170,9 @@ impl Sink for FileSink {
         Ok(Box::new(Writer::new(self.place.clone(), attempt, subtask)))
     }
 
-    fn publish(&self, staged: &[Staged]) -> Result<()> {
+    fn publish(&self, staged: &[Staged], again: bool) -> Result<()> {
         for file in staged {
-            self.publish_one(file)?;
+            self.publish_one(file, again)?;
         }
         if staged.is_empty() {
             return Ok(());

@@ -59,7 +59,7 @@ fn records_are_seen_as_lines_once_published_and_not_before() {
         records: 4,
     };
     assert_eq!(staged, [expected]);
-    sink.publish(&staged).unwrap();
+    sink.publish(&staged, false).unwrap();
     assert_eq!(visible(&dir), [("part-out-0001-00000007-00003.txt".into(), "one\n\ntwo\nthree\n".into())]);
     assert!(staging(&dir).is_empty());
 }
@@ -75,7 +75,7 @@ fn an_epoch_without_records_stages_nothing_and_the_next_one_only_its_own() {
     let third = writer.stage(3).unwrap();
     writer.write(&batch(&["b"])).unwrap();
     let fourth = writer.stage(4).unwrap();
-    sink.publish(&[third, fourth].concat()).unwrap();
+    sink.publish(&[third, fourth].concat(), false).unwrap();
     let contents: Vec<_> = visible(&dir).into_iter().map(|(_, content)| content).collect();
     assert_eq!(contents, ["a\n", "b\n"]);
 }
@@ -90,11 +90,11 @@ fn publication_goes_on_after_a_crash_at_any_point() {
             fs::rename(dir.join(&file.from), dir.join(&file.to)).unwrap();
         }
         let after = FileSink::new("out", &dir);
-        after.publish(&staged).unwrap();
+        after.publish(&staged, true).unwrap();
         after.prepare(attempt(2)).unwrap();
-        after.publish(&staged).unwrap();
+        after.publish(&staged, true).unwrap();
         fs::remove_dir(dir.join(STAGING)).unwrap();
-        after.publish(&staged).unwrap();
+        after.publish(&staged, true).unwrap();
         assert_eq!(visible(&dir).len(), 3);
         assert!(visible(&dir).iter().all(|(_, content)| content == "x\n"));
     }
@@ -111,7 +111,7 @@ fn a_new_attempt_removes_what_older_ones_left_and_nothing_else() {
     fs::write(dir.join(STAGING).join("notes.txt"), "a stranger's").unwrap();
     fs::write(dir.join("README"), "a stranger's").unwrap();
     let published = stage(&sink, attempt(1), 0, 1, &["kept"]);
-    sink.publish(&published).unwrap();
+    sink.publish(&published, false).unwrap();
     stage(&sink, attempt(1), 0, 2, &["staged, never committed"]);
     stage(&sink, attempt(2), 0, 2, &["staged, never committed"]);
     let mut writer = sink.open(attempt(2), 1).unwrap();
@@ -133,11 +133,22 @@ fn the_same_epoch_of_two_attempts_is_kept_apart_until_one_is_published() {
     let (_guard, dir, sink) = ready();
     let zombie = stage(&sink, attempt(1), 0, 5, &["zombie"]);
     let current = stage(&sink, attempt(2), 0, 5, &["current"]);
-    sink.publish(&current).unwrap();
+    sink.publish(&current, false).unwrap();
     // Were the zombie to publish in spite of the fence, it would replace nothing.
-    let error = sink.publish(&zombie).unwrap_err();
+    let error = sink.publish(&zombie, false).unwrap_err();
     assert!(error.message().contains("never replaced"), "{}", error.message());
     assert_eq!(visible(&dir)[0].1, "current\n");
+}
+
+#[test]
+fn a_reader_may_have_taken_away_what_was_published_before_a_crash() {
+    let (_guard, dir, sink) = ready();
+    let staged: Vec<_> = (0..3).flat_map(|subtask| stage(&sink, attempt(1), subtask, 1, &["x"])).collect();
+    fs::rename(dir.join(&staged[0].from), dir.join(&staged[0].to)).unwrap();
+    fs::rename(dir.join(&staged[1].from), dir.join("taken away")).unwrap();
+    sink.publish(&staged, true).unwrap();
+    let names: Vec<_> = visible(&dir).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, [staged[0].to.as_str(), &staged[2].to, "taken away"]);
 }
 
 #[test]
@@ -145,14 +156,14 @@ fn staged_output_that_is_gone_or_was_changed_is_named() {
     let (_guard, dir, sink) = ready();
     let staged = stage(&sink, attempt(1), 0, 1, &["x"]);
     fs::write(dir.join(&staged[0].from), "longer").unwrap();
-    let error = sink.publish(&staged).unwrap_err();
+    let error = sink.publish(&staged, false).unwrap_err();
     assert!(error.message().contains("has 6 bytes, and 2 were staged"), "{}", error.message());
     fs::remove_file(dir.join(&staged[0].from)).unwrap();
-    let error = sink.publish(&staged).unwrap_err();
+    let error = sink.publish(&staged, false).unwrap_err();
     assert_eq!(error.kind(), Kind::Storage);
     assert!(error.message().contains("sink `out`") && error.message().contains("is gone"), "{}", error.message());
     fs::write(dir.join(&staged[0].to), "longer").unwrap();
-    assert!(sink.publish(&staged).unwrap_err().message().contains("has 6 bytes, and 2 were staged"));
+    assert!(sink.publish(&staged, false).unwrap_err().message().contains("has 6 bytes, and 2 were staged"));
 }
 
 #[test]
@@ -160,14 +171,14 @@ fn a_path_that_leads_out_of_the_directory_is_refused() {
     let (_guard, _dir, sink) = ready();
     for path in ["../x", "/etc/x", "", "a/../../x", "."] {
         let staged = Staged { from: path.into(), to: "x".into(), bytes: 0, records: 0 };
-        assert!(sink.publish(&[staged]).unwrap_err().message().contains("is no path in it"), "{path}");
+        assert!(sink.publish(&[staged], false).unwrap_err().message().contains("is no path in it"), "{path}");
     }
 }
 
 #[test]
 fn files_of_a_run_of_the_same_number_are_found_before_anything_is_written() {
     let (_guard, dir, sink) = ready();
-    sink.publish(&stage(&sink, attempt(1), 0, 1, &["x"])).unwrap();
+    sink.publish(&stage(&sink, attempt(1), 0, 1, &["x"]), false).unwrap();
     let error = sink.prepare(attempt(1)).unwrap_err();
     assert!(error.message().ends_with("part-out-0001-00000001-00000.txt: is there already, and published files are never replaced"));
     sink.prepare(attempt(2)).unwrap();
@@ -240,6 +251,6 @@ fn a_directory_that_can_not_be_made_is_named() {
         assert_eq!(error.kind(), Kind::Storage);
         assert!(error.message().starts_with(&format!("sink `out`: {}: can't make the directory", path.display())), "{}", error.message());
     }
-    let error = FileSink::new("out", &dir.path().join("missing")).publish(&[]);
+    let error = FileSink::new("out", &dir.path().join("missing")).publish(&[], false);
     assert!(error.is_ok());
 }

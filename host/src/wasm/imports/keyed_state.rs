@@ -6,6 +6,7 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList};
 
 use crate::plan::StateKind;
+use crate::state::{LONGEST_LIST, ListTooLong};
 use crate::wasm::failure::Misuse;
 use crate::wasm::guest::{Guest, check_column, check_len};
 use crate::wasm::limits::{self, LIST_PAGE, READ_AT_ONCE, STATE_VALUE};
@@ -80,8 +81,9 @@ fn list_append(store: Store<'_>, (state, keys, values): (u32, WasmList<u32>, Col
     let (ends, bytes) = values_of(&store, &values, NAME)?;
     guest.check_keys(keys, NAME)?;
     check_len("`keys`", keys.len(), ends.len(), NAME)?;
-    guest.state.borrow_mut().list_append(state, &guest.call, keys, ends, bytes);
-    Ok(())
+    let appended = guest.state.borrow_mut().list_append(state, &guest.call, keys, ends, bytes);
+    let limit = limits::bytes(LONGEST_LIST as u64);
+    appended.map_err(|ListTooLong| Misuse(format!("{NAME}: the list of one key would have more than {limit}")).into())
 }
 
 fn list_replace(store: Store<'_>, (state, key, values): (u32, u32, ColumnOut)) -> wasmtime::Result<()> {

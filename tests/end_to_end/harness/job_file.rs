@@ -1,0 +1,63 @@
+//! The text of a job file, put together.
+
+use super::guest;
+
+/// A job file.
+#[derive(Clone)]
+pub struct JobFile {
+    job: String,
+    checkpoint: String,
+    nodes: String,
+}
+
+impl JobFile {
+    /// A job without nodes, named `job`, whose checkpoints go to `checkpoints` at the given interval.
+    pub fn new(interval: &str) -> Self {
+        let checkpoint = format!("interval = \"{interval}\"\ndir = \"checkpoints\"\n");
+        JobFile { job: "name = \"job\"\n".into(), checkpoint, nodes: String::new() }
+    }
+
+    /// Adds a line to `[job]`.
+    pub fn job(mut self, line: &str) -> Self {
+        self.job += &format!("{line}\n");
+        self
+    }
+
+    /// Replaces the lines of `[checkpoint]`.
+    pub fn checkpoint(mut self, lines: &str) -> Self {
+        self.checkpoint = format!("{lines}\n");
+        self
+    }
+
+    /// Adds a source.
+    pub fn source(self, uid: &str, lines: &str) -> Self {
+        self.node("source", uid, lines)
+    }
+
+    /// Adds an operator that runs the component of a crate.
+    pub fn operator(self, uid: &str, component: &str, inputs: &[&str], lines: &str) -> Self {
+        let component = guest(component);
+        self.node("operator", uid, &format!("component = {component:?}\ninputs = {inputs:?}\n{lines}"))
+    }
+
+    /// Adds a sink.
+    pub fn sink(self, uid: &str, inputs: &[&str], lines: &str) -> Self {
+        self.node("sink", uid, &format!("inputs = {inputs:?}\n{lines}"))
+    }
+
+    /// Adds a sink that writes files to a directory named like itself.
+    pub fn file_sink(self, uid: &str, inputs: &[&str]) -> Self {
+        self.sink(uid, inputs, &format!("type = \"file\"\npath = {uid:?}"))
+    }
+
+    fn node(mut self, section: &str, uid: &str, lines: &str) -> Self {
+        self.nodes += &format!("\n[[{section}]]\nuid = {uid:?}\n{lines}\n");
+        self
+    }
+
+    /// The text.
+    pub fn text(&self) -> String {
+        let JobFile { job, checkpoint, nodes } = self;
+        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{checkpoint}{nodes}")
+    }
+}

@@ -1,0 +1,22 @@
+//! End-to-end tests: real jobs, through the binary, on real files. Each compares what comes out with an oracle of its own.
+//!
+//! They wait for what happens (a line of output, a committed checkpoint), never for time. What is random comes from a fixed seed,
+//! which is printed.
+
+#[cfg(test)]
+mod harness;
+
+#[cfg(test)]
+mod broken_checkpoint;
+#[cfg(test)]
+mod broken_job;
+#[cfg(test)]
+mod flights;
+#[cfg(test)]
+mod retention;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
+mod stop;
+#[cfg(test)]
+mod sums;
