@@ -12,7 +12,7 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 # The same job twice: as it is, and slowed down so that there is time to kill it.
 job() { # DIRECTORY RATE
   mkdir -p "$work/$1"
-  sed -e "s|\"input/|\"$PWD/input/|; s|\"../../target|\"$PWD/../../target|; s|^rate = .*|rate = $2|" job.toml >"$work/$1/job.toml"
+  sed -e "s|\"input/|\"$PWD/input/|; s|\"../../target|\"$PWD/../../target|; s|^skip-lines = 1|&\nrate = $2|" job.toml >"$work/$1/job.toml"
 }
 records() { cat "$work/$1"/out/part-* 2>/dev/null | wc -l; }
 

@@ -20,3 +20,11 @@ mod runs;
 mod stop;
 #[cfg(test)]
 mod sums;
+#[cfg(test)]
+mod graphs;
+#[cfg(test)]
+mod memory;
+#[cfg(test)]
+mod misbehave;
+#[cfg(test)]
+mod stdout;

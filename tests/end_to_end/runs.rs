@@ -2,19 +2,31 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 
 use crate::flights;
-use crate::harness::{JobFile, Place, assert_lines};
+use crate::harness::{JobFile, Place, assert_lines, until};
 
-/// The flights job, stopped after some checkpoints; from now on without a limit of its rate.
+/// The flights job, stopped after some checkpoints, of which the last one has output; from now on without a limit of its rate.
 pub fn stopped() -> Place {
-    let place = flights::place("rate = 4000");
-    let mut running = place.start(&["-p", "2"]);
-    running.wait_until("some checkpoints and lines", || place.newest(1) >= 5 && place.lines("out").len() >= 20);
-    running.signal("INT");
-    running.wait().ends_with(130);
-    place.set_job(&flights::job(""));
-    place
+    // Most epochs have some, but not all.
+    until("a last checkpoint with output", || {
+        let place = flights::place("rate = 4000");
+        let mut running = place.start(&["-p", "2"]);
+        running.wait_until("some checkpoints and lines", || place.newest(1) >= 5 && place.lines("out").len() >= 20);
+        running.signal("INT");
+        running.wait().ends_with(130);
+        place.set_job(&flights::job(""));
+        (!staged(&place).is_empty()).then_some(place)
+    })
+}
+
+/// What the newest checkpoint of the first run has staged in the sink `out`: paths before and after publication.
+fn staged(place: &Place) -> Vec<(PathBuf, PathBuf)> {
+    let manifests = place.manifests(1);
+    let staged = manifests.last().and_then(|newest| newest.json["sinks"][0]["staged"].as_array()).into_iter().flatten();
+    let path = |file: &serde_json::Value, end: &str| place.path("out").join(file[end].as_str().expect("a path"));
+    staged.map(|file| (path(file, "from"), path(file, "to"))).collect()
 }
 
 /// What must be visible when a part of the output may have been published twice.
@@ -58,19 +70,34 @@ fn what_a_committed_checkpoint_names_as_staged_is_published_first() {
             place.run(&[]).succeeds();
         }
         // As after a crash between the commit and the publication.
-        let staged = place.manifests(1).pop().unwrap().json["sinks"][0]["staged"].clone();
-        let files = staged.as_array().unwrap();
-        assert!(!files.is_empty(), "the case is one in which something is staged");
-        for file in files {
-            let path = |end: &str| place.path("out").join(file[end].as_str().unwrap());
-            fs::rename(path("to"), path("from")).unwrap();
-        }
+        let staged = staged(&place);
+        assert!(!staged.is_empty());
+        staged.iter().for_each(|(from, to)| fs::rename(to, from).unwrap());
         fs::remove_file(place.run_dir(1).join("published")).unwrap();
         place.run(&["-p", "1"]).succeeds();
         let first: String =
             place.visible("out").iter().filter(|(name, _)| name.contains("-0001-")).map(|(_, text)| text.as_str()).collect();
         assert_lines(first.lines(), flights::oracle().iter().map(String::as_str), &format!("finished: {finished}"));
     }
+}
+
+#[test]
+fn staged_output_that_is_lost_is_an_error_unless_it_was_being_published() {
+    let place = stopped();
+    let note = place.run_dir(1).join("published");
+    let text = fs::read_to_string(&note).unwrap();
+    let (from, to) = staged(&place).swap_remove(0);
+    let taken = fs::read_to_string(&to).unwrap();
+    fs::remove_file(&to).unwrap();
+    // As after a crash before the publication, and a loss: the rest of the output would not make it good.
+    fs::remove_file(&note).unwrap();
+    let name = from.file_name().unwrap().to_str().unwrap();
+    place.run(&[]).ends_with(6).says(&["sink `out`", name, "was staged by a committed checkpoint and is gone"]);
+    // As after a crash in the middle of the publication: somebody has taken the file away since.
+    fs::write(&note, text.replace("published", "publishing")).unwrap();
+    place.run(&[]).succeeds();
+    let taken = taken.lines().map(str::to_owned);
+    assert_lines(place.lines("out").into_iter().chain(taken), flights::oracle(), "taken and left");
 }
 
 #[test]

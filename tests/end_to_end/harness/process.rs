@@ -110,11 +110,19 @@ impl Running {
         });
     }
 
-    /// A field of `/proc/PID/status` in KiB; none once it has ended.
-    pub fn memory(&self, field: &str) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
-        line.trim().strip_suffix(" kB")?.parse().ok()
+    /// The most memory that it has had so far, in KiB; none once it has ended.
+    pub fn peak(&self) -> Option<u64> {
+        peak(self.child.id())
+    }
+
+    /// Waits for its end; the most memory that it had until shortly before, in KiB.
+    pub fn peak_until_the_end(&mut self) -> u64 {
+        let (id, mut most) = (self.child.id(), 0);
+        self.reaches("the end", || {
+            most = peak(id).unwrap_or(most);
+            false
+        });
+        most
     }
 }
 
@@ -124,6 +132,12 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The most memory that a process has had, in KiB; none if it has ended.
+fn peak(id: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 /// The CPU time that a process has used, in ticks of the kernel's clock.

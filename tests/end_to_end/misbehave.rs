@@ -1,0 +1,99 @@
+//! An operator that fails on one record among two thousand: the host lives to report it, and the mended job goes on exactly.
+
+use std::fmt::Write;
+
+use crate::harness::{Ended, JobFile, Place, assert_lines};
+
+/// The job: two files, of which the second has the bad record, so that with `-p 2` it is the second subtask that fails.
+fn job(on: &str, how: &str, limits: &str, rate: &str) -> JobFile {
+    JobFile::new("20ms")
+        .source("lines", &format!("type = \"file\"\npath = \"input\"\n{rate}"))
+        .operator("fragile", "fixture-misbehave", &["lines"], &format!("config = {{ on = {on:?}, how = {how:?} }}\nlimits = {limits}"))
+        .file_sink("out", &["fragile"])
+}
+
+const BAD: &str = "b-0777 is the bad one";
+
+/// The lines of the file `a` or `b`.
+fn lines(file: &str) -> Vec<String> {
+    (0..1000).map(|number| if (file, number) == ("b", 777) { BAD.to_owned() } else { format!("{file}-{number:04}") }).collect()
+}
+
+/// Runs a job into its bad record and mends it.
+fn fails(how: &str, limits: &str, words: &[&str]) {
+    for (parallelism, subtask) in [("1", "subtask 0"), ("2", "subtask 1")] {
+        let place = Place::new(&job("the bad one", how, limits, "rate = 200"));
+        ["a", "b"].iter().for_each(|file| place.write_lines(&format!("input/{file}"), lines(file)));
+        // Long before the bad record, so that there is a checkpoint to resume from.
+        let mut running = place.start(&["-p", parallelism]);
+        running.wait_until("the first lines", || !place.lines("out").is_empty());
+        running.signal("INT");
+        running.wait().ends_with(130);
+
+        place.set_job(&job("the bad one", how, limits, ""));
+        let record = format!("record `{BAD}`");
+        let said = ["job `job`", "operator `fragile`", subtask, &record];
+        place.run(&["-p", parallelism]).ends_with(1).says(&said).says(words);
+        let published = place.lines("out");
+        assert!(!published.contains(&BAD.to_owned()), "nothing of the failed batch is kept");
+        // As often as one likes.
+        let json = place.run(&["-p", parallelism, "--output", "json"]).ends_with(1).json();
+        assert_eq!(json["error"]["code"], "job-failed");
+
+        place.set_job(&job("no such text", how, limits, ""));
+        place.run(&["-p", parallelism]).succeeds().says(&["resuming run 1 from checkpoint "]);
+        assert_lines(place.lines("out"), [lines("a"), lines("b")].concat(), how);
+    }
+}
+
+#[test]
+fn a_panic() {
+    fails("panic", "{}", &[&format!("panicked: told to panic on {BAD:?}")]);
+}
+
+#[test]
+fn a_trap() {
+    fails("trap", "{}", &["trapped: aborted without saying why"]);
+}
+
+#[test]
+fn an_error() {
+    fails("error", "{}", &[&format!("rejected a record: told to refuse {BAD:?}")]);
+}
+
+#[test]
+fn a_loop_without_end() {
+    fails("loop", "{ time = \"300ms\" }", &["ran longer than its time limit of 300ms (limits.time)", "raise `limits"]);
+}
+
+#[test]
+fn memory_without_end() {
+    fails("allocate", "{ memory = \"64MiB\" }", &["used more than its memory limit of 64 MiB (limits.memory)", "raise `limits"]);
+}
+
+#[test]
+fn recursion_without_end() {
+    fails("recurse", "{}", &["trapped: "]);
+}
+
+/// What a record is in a message when it is long, or no text.
+#[test]
+fn a_long_record_is_told_by_its_beginning() {
+    let place = Place::new(&job("the bad one", "panic", "{}", ""));
+    let mut long = String::from("the bad one: ");
+    (0..2000).for_each(|number| write!(long, "{number} ").unwrap());
+    place.write_lines("input/a", ["good", &long]);
+    let Ended { stderr, .. } = place.run(&[]).ends_with(1).says(&["record `the bad one: 0 1 2 ", &format!("({} bytes)", long.len())]);
+    assert!(stderr.lines().all(|line| line.len() < 4000), "{stderr}");
+}
+
+#[test]
+fn an_operator_that_fails_at_once_is_told_before_anything_is_written() {
+    let job = JobFile::new("20ms")
+        .source("lines", "type = \"generator\"\nkind = \"words\"\nlines = 10")
+        .operator("fragile", "fixture-misbehave", &["lines"], "config = { no = \"such key\" }")
+        .file_sink("out", &["fragile"]);
+    let place = Place::new(&job);
+    place.run(&[]).ends_with(1).says(&["operator `fragile`, subtask 0: opening it", "unknown field `no`"]);
+    assert!(place.lines("out").is_empty());
+}
