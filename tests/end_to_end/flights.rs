@@ -38,7 +38,7 @@ pub fn oracle() -> Vec<String> {
             "NA" => carrier.cancelled += 1,
             _ => carrier.delay += fields[5].parse::<i64>().expect("a departed flight has a delay"),
         }
-        if carrier.flights % 50 == 0 {
+        if carrier.flights.is_multiple_of(50) {
             lines.push(format!("{},{}", fields[9], carrier.flights));
         }
     }

@@ -11,15 +11,11 @@ mod broken_checkpoint;
 #[cfg(test)]
 mod broken_job;
 #[cfg(test)]
+mod disk_full;
+#[cfg(test)]
 mod flights;
 #[cfg(test)]
-mod retention;
-#[cfg(test)]
-mod runs;
-#[cfg(test)]
-mod stop;
-#[cfg(test)]
-mod sums;
+mod generator;
 #[cfg(test)]
 mod graphs;
 #[cfg(test)]
@@ -27,4 +23,18 @@ mod memory;
 #[cfg(test)]
 mod misbehave;
 #[cfg(test)]
+mod misfit;
+#[cfg(test)]
+mod retention;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
 mod stdout;
+#[cfg(test)]
+mod stop;
+#[cfg(test)]
+mod sums;
+#[cfg(test)]
+mod takeover;
+#[cfg(test)]
+mod tools;

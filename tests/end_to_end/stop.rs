@@ -1,5 +1,6 @@
 //! SIGINT and SIGTERM: the first stops with a last checkpoint, the second ends the process at once.
 
+use std::io::Read;
 use std::process::Stdio;
 
 use crate::flights;
@@ -59,7 +60,8 @@ fn a_second_signal_ends_a_process_whose_output_nobody_reads() {
     let place = Place::new(&job);
     let mut command = place.command(&["run", "job.toml"]);
     let mut running = Running::start_with_stdout(command.stdout(Stdio::piped()));
-    running.wait_for_stderr("starting run 1");
+    let mut stdout = running.take_stdout().unwrap();
+    stdout.read_exact(&mut [0; 1 << 16]).unwrap();
     running.wait_for_rest();
     running.signal("INT");
     running.wait_for_stderr("stopping with a last checkpoint");

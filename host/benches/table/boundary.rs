@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::path::Path;
 
-use cofferdam::plan::Limits;
+use cofferdam::plan::{Limits, OnError};
 use cofferdam::record::{Batch, Outbox, Shape, hash_key};
 use cofferdam::state::KeyedState;
 use cofferdam::wasm::{Component, Context, Engine, Instance};
@@ -31,7 +31,7 @@ fn instance(name: &str, config: &str, shape: Shape) -> Instance {
     };
     let state = KeyedState::new(&component.descriptor().states, 128);
     let outputs = component.descriptor().outputs.iter().map(|_| Outbox::new(shape)).collect();
-    Instance::open(&component, &context, Limits::default(), state, outputs).expect("an instance")
+    Instance::open(&component, &context, Limits::default(), OnError::Fail, state, outputs).expect("an instance")
 }
 
 fn drain(instance: &mut Instance) {

@@ -26,9 +26,17 @@ fn headline(summary: &Summary) -> String {
 
 fn nodes(summary: &Summary) -> String {
     let row = |node: &crate::job::NodeTotals| {
-        vec![node.uid.clone(), node.kind.to_owned(), HumanCount(node.records_in).to_string(), HumanCount(node.records_out).to_string()]
+        let counts = [node.records_in, node.records_out, node.records_failed].map(|count| HumanCount(count).to_string());
+        [node.uid.clone(), node.kind.to_owned()].into_iter().chain(counts).collect::<Vec<_>>()
     };
-    table(&["node", "kind", "records in", "records out"], summary.nodes.iter().map(row).collect(), &[2, 3])
+    let mut rows: Vec<Vec<String>> = summary.nodes.iter().map(row).collect();
+    let mut header = vec!["node", "kind", "records in", "records out", "failed"];
+    // Mostly none has failed, and then nobody needs the column.
+    if summary.nodes.iter().all(|node| node.records_failed == 0) {
+        header.pop();
+        rows.iter_mut().for_each(|row| drop(row.pop()));
+    }
+    table(&header, rows, &[2, 3, 4])
 }
 
 fn checkpoints(summary: &Summary) -> String {
@@ -60,8 +68,8 @@ mod tests {
             slices: Pauses::default(),
             seconds: 3.2104,
             nodes: vec![
-                NodeTotals { uid: "flights".into(), kind: "source", records_in: 336_776, records_out: 336_776 },
-                NodeTotals { uid: "out".into(), kind: "sink", records_in: 16, records_out: 16 },
+                NodeTotals { uid: "flights".into(), kind: "source", records_in: 336_776, records_out: 336_776, records_failed: 0 },
+                NodeTotals { uid: "out".into(), kind: "sink", records_in: 16, records_out: 16, records_failed: 0 },
             ],
             checkpoints: 12,
             last_checkpoint: Some(29),

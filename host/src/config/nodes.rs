@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::faults::Span;
 use super::section::{Section, one_of};
 use super::setting::{AtLeast, Location, Setting, Size, Time, Whole};
-use crate::plan::{Distribution, Limits, NodeKind, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings};
+use crate::plan::{Distribution, Limits, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings};
 
 /// A node as far as it could be read.
 pub(super) struct Draft {
@@ -62,6 +62,9 @@ fn draft(section: Section<'_>, key: &str, role: Role, base: &Path) -> Draft {
 
 const HOW_INPUTS: &str = "name what feeds it by uid, or by uid and output: `inputs = [\"parse\", \"join.late\"]`";
 
+/// `max-errors` unless set: records that may fail within a minute.
+const MAX_ERRORS: u64 = 1000;
+
 /// A section on its way to a [`Draft`].
 struct Reader<'a> {
     section: Section<'a>,
@@ -111,7 +114,11 @@ impl Reader<'_> {
         let component = self.section.required::<Location>("component").map(|component| self.base.join(component.into_inner().0));
         let config = self.section.json("config");
         let limits = self.limits();
-        Some(OperatorSettings { component: component?, config: config.unwrap_or_else(|| Value::Object(Default::default())), limits })
+        let policies = [("fail", OnError::Fail), ("skip", OnError::Skip), ("dead-letter", OnError::DeadLetter)];
+        let on_error = self.section.choice("on-error", &policies).unwrap_or_default();
+        let max_errors = self.optional::<AtLeast<1>>("max-errors").map_or(MAX_ERRORS, |errors| errors.0);
+        let config = config.unwrap_or_else(|| Value::Object(Default::default()));
+        Some(OperatorSettings { component: component?, config, limits, on_error, max_errors })
     }
 
     fn limits(&mut self) -> Limits {

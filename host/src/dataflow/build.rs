@@ -211,7 +211,7 @@ impl<'s> Builder<'_, 's> {
         let own = names.iter().skip(usize::from(self.subtask)).step_by(parallelism);
         let open = |split: &String| {
             let position = self.blueprint.positions.get(&(node, split.clone())).cloned().unwrap_or_default();
-            Ok((split.clone(), source.open(split, &position)?))
+            Ok((split.as_str().into(), source.open(split, &position)?))
         };
         let readers: Vec<_> = own.map(open).collect::<Result<_>>()?;
         // The rate is the source's as a whole: a subtask's share is that of its splits.
@@ -235,7 +235,9 @@ impl<'s> Builder<'_, 's> {
         };
         let restored = self.blueprint.states.lock().unwrap_or_else(PoisonError::into_inner).remove(&(node, self.subtask));
         let state = restored.unwrap_or_else(|| KeyedState::new(&component.descriptor().states, plan.max_parallelism));
-        let outboxes = self.blueprint.layout.routes[node].iter().map(|routes| Outbox::new(self.shape(routes))).collect();
+        // The last port is for dead letters, which come from the host.
+        let ports = &self.blueprint.layout.routes[node][..component.descriptor().outputs.len()];
+        let outboxes = ports.iter().map(|routes| Outbox::new(self.shape(routes))).collect();
         let (events, metrics, component) = (Arc::clone(events), Arc::clone(metrics), Arc::clone(component));
         let place = OperatorPlace { node, subtask: self.subtask, events, metrics, component, context, settings: settings.clone() };
         OperatorStage::open(place, state, outboxes)

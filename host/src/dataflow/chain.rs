@@ -17,7 +17,7 @@ use super::metrics::Metrics;
 use super::operator::{Emitted, OperatorStage};
 use super::parcel::Parcel;
 use super::sink::SinkStage;
-use super::source::{Read, SourceStage};
+use super::source::{Origin, Read, SourceStage};
 use crate::error::Result;
 use crate::plan::Route;
 use crate::record::Batch;
@@ -92,7 +92,7 @@ enum Phase {
 
 /// What there is to do next.
 enum Work {
-    Batch(Batch),
+    Batch(Batch, Option<Origin>),
     Barrier,
     Finish,
     Wait,
@@ -136,8 +136,8 @@ impl ChainTask {
         for _ in 0..BATCHES_PER_STEP {
             match self.phase {
                 Phase::Running => match self.next(frontiers)? {
-                    Work::Batch(batch) => {
-                        self.head(batch)?;
+                    Work::Batch(batch, origin) => {
+                        self.head(batch, origin.as_ref())?;
                         self.advance();
                     }
                     Work::Barrier => self.barrier()?,
@@ -198,7 +198,7 @@ impl ChainTask {
         }
         let parcel = self.ready.pop_front().expect("it was not empty");
         self.around.credits[parcel.chain as usize][parcel.sender as usize].give_back(parcel.records.bytes());
-        Ok(Work::Batch(Arc::unwrap_or_clone(parcel.records)))
+        Ok(Work::Batch(Arc::unwrap_or_clone(parcel.records), None))
     }
 
     fn next_of_source(&mut self) -> Result<Work> {
@@ -219,9 +219,9 @@ impl ChainTask {
             return Ok(Work::Wait);
         }
         match source.read()? {
-            Read::Batch(batch) => {
+            Read::Batch(batch, origin) => {
                 self.around.metrics.counts(*node, *subtask).add_in(batch.len() as u64);
-                Ok(Work::Batch(batch))
+                Ok(Work::Batch(batch, Some(origin)))
             }
             Read::Later(time) => {
                 activator.activate_after(time);
@@ -232,23 +232,23 @@ impl ChainTask {
     }
 
     /// Gives a batch to the chain's head.
-    fn head(&mut self, batch: Batch) -> Result<()> {
+    fn head(&mut self, batch: Batch, origin: Option<&Origin>) -> Result<()> {
         match &self.stages[0] {
             Stage { role: Role::Source(_), node, .. } => {
                 self.around.metrics.counts(*node, self.around.subtask).add_out(batch.len() as u64);
-                self.route(0, 0, None, batch)?;
+                self.route(0, 0, None, batch, origin)?;
             }
-            _ => self.deliver(0, batch)?,
+            _ => self.deliver(0, batch, origin)?,
         }
         self.flush();
         Ok(())
     }
 
-    /// Gives a batch to a stage, and what comes of it to those behind it.
-    fn deliver(&mut self, stage: usize, batch: Batch) -> Result<()> {
+    /// Gives a batch to a stage, and what comes of it to those behind it. `origin` is known right behind a source only.
+    fn deliver(&mut self, stage: usize, batch: Batch, origin: Option<&Origin>) -> Result<()> {
         let mut emitted = std::mem::take(&mut self.stages[stage].emitted);
         match &mut self.stages[stage].role {
-            Role::Operator(operator) => operator.process(batch, &mut emitted)?,
+            Role::Operator(operator) => operator.process(batch, origin, &mut emitted)?,
             Role::Sink(sink) => sink.write(batch, &self.around.credits[self.around.chain as usize][self.around.subtask as usize])?,
             Role::Source(_) => unreachable!("nothing is routed to a source"),
         }
@@ -257,14 +257,14 @@ impl ChainTask {
 
     fn route_all(&mut self, stage: usize, mut emitted: Emitted) -> Result<()> {
         for (port, target, batch) in emitted.drain(..) {
-            self.route(stage, port, target, batch)?;
+            self.route(stage, port, target, batch, None)?;
         }
         self.stages[stage].emitted = emitted;
         Ok(())
     }
 
     /// Sends a batch wherever its port's records go in the batch's form: spread by key if it has a target, else as it is.
-    fn route(&mut self, stage: usize, port: usize, target: Option<u16>, batch: Batch) -> Result<()> {
+    fn route(&mut self, stage: usize, port: usize, target: Option<u16>, batch: Batch, origin: Option<&Origin>) -> Result<()> {
         let records = Arc::new(batch);
         for route in 0..self.stages[stage].routes[port].len() {
             match (self.stages[stage].routes[port][route], target) {
@@ -275,9 +275,9 @@ impl ChainTask {
                     self.outputs[output].waiting.push(parcel);
                 }
                 (Route::Chained(next), None) if route + 1 == self.stages[stage].routes[port].len() => {
-                    return self.deliver(next, Arc::unwrap_or_clone(records));
+                    return self.deliver(next, Arc::unwrap_or_clone(records), origin);
                 }
-                (Route::Chained(next), None) => self.deliver(next, Batch::clone(&records))?,
+                (Route::Chained(next), None) => self.deliver(next, Batch::clone(&records), origin)?,
                 _ => (),
             }
         }

@@ -12,11 +12,16 @@ use serde::Serialize;
 pub struct Counts {
     records_in: AtomicU64,
     records_out: AtomicU64,
+    records_failed: AtomicU64,
 }
 
 impl Counts {
     pub(super) fn add_in(&self, records: u64) {
         self.records_in.fetch_add(records, Relaxed);
+    }
+
+    pub(super) fn add_failed(&self) {
+        self.records_failed.fetch_add(1, Relaxed);
     }
 
     pub(super) fn add_out(&self, records: u64) {
@@ -31,6 +36,8 @@ pub struct NodeCounts {
     pub records_in: u64,
     /// Records sent on; for a sink, written.
     pub records_out: u64,
+    /// Records that an operator could not work on, and that were left out.
+    pub records_failed: u64,
 }
 
 /// Pauses are told up to a minute, in nanoseconds.
@@ -69,7 +76,11 @@ impl Metrics {
     /// Records through a node so far.
     pub fn node(&self, node: usize) -> NodeCounts {
         let sum = |counter: fn(&Counts) -> &AtomicU64| self.nodes[node].iter().map(|counts| counter(counts).load(Relaxed)).sum();
-        NodeCounts { records_in: sum(|counts| &counts.records_in), records_out: sum(|counts| &counts.records_out) }
+        NodeCounts {
+            records_in: sum(|counts| &counts.records_in),
+            records_out: sum(|counts| &counts.records_out),
+            records_failed: sum(|counts| &counts.records_failed),
+        }
     }
 
     /// Pauses at the barriers themselves.

@@ -10,6 +10,7 @@ mod chain;
 mod control;
 mod credit;
 mod event;
+mod failing;
 mod metrics;
 mod operator;
 mod parcel;

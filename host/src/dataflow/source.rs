@@ -1,5 +1,6 @@
 //! [`SourceStage`]: reads the splits of one subtask in turn, at most at its rate.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock;
@@ -14,17 +15,26 @@ const READ_BYTES: usize = 64 << 10;
 
 /// The splits of one subtask of a source.
 pub(super) struct SourceStage {
-    readers: Vec<(String, Box<dyn SplitReader>)>,
+    readers: Vec<(Arc<str>, Box<dyn SplitReader>)>,
     turn: usize,
     rate: Option<RateLimit>,
     /// Whether its end has been reported.
     pub(super) reported: bool,
 }
 
+/// Where the records of a batch were read.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    /// The split.
+    pub(super) split: Arc<str>,
+    /// The number of the batch's first record within it, from 1 on.
+    pub(super) first: u64,
+}
+
 /// What reading gave.
 pub(super) enum Read {
-    /// Records.
-    Batch(Batch),
+    /// Records, and where they were read.
+    Batch(Batch, Origin),
     /// The rate allows more after this time only.
     Later(Duration),
     /// All splits are at their end.
@@ -32,7 +42,7 @@ pub(super) enum Read {
 }
 
 impl SourceStage {
-    pub(super) fn new(readers: Vec<(String, Box<dyn SplitReader>)>, rate: Option<RateLimit>) -> Self {
+    pub(super) fn new(readers: Vec<(Arc<str>, Box<dyn SplitReader>)>, rate: Option<RateLimit>) -> Self {
         SourceStage { readers, turn: 0, rate, reported: false }
     }
 
@@ -40,7 +50,7 @@ impl SourceStage {
         for _ in 0..self.readers.len() {
             let turn = self.turn % self.readers.len();
             self.turn = turn + 1;
-            let (_, reader) = &mut self.readers[turn];
+            let (split, reader) = &mut self.readers[turn];
             if reader.position().ended {
                 continue;
             }
@@ -54,15 +64,17 @@ impl SourceStage {
                 }
             }
             let mut batch = Batch::default();
+            let origin = Origin { split: Arc::clone(split), first: reader.position().records + 1 };
             reader.read(&mut batch, records, READ_BYTES)?;
             if let Some(rate) = &mut self.rate {
                 rate.take(batch.len());
             }
             if !batch.is_empty() {
-                return Ok(Read::Batch(batch));
+                return Ok(Read::Batch(batch, origin));
             }
         }
-        Ok(if self.is_ended() { Read::Ended } else { Read::Batch(Batch::default()) })
+        // Every split has ended, some only now.
+        Ok(Read::Ended)
     }
 
     pub(super) fn is_ended(&self) -> bool {
@@ -71,7 +83,7 @@ impl SourceStage {
 
     pub(super) fn positions(&self) -> Vec<SplitPosition> {
         let position =
-            |(split, reader): &(String, Box<dyn SplitReader>)| SplitPosition { split: split.clone(), position: reader.position() };
+            |(split, reader): &(Arc<str>, Box<dyn SplitReader>)| SplitPosition { split: split.to_string(), position: reader.position() };
         self.readers.iter().map(position).collect()
     }
 }

@@ -11,6 +11,7 @@ use crate::clock;
 use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Layout, NodeKind, Plan};
+use crate::record::AttemptId;
 
 use super::begin::{Begun, begin};
 use super::controller::{Controller, Parties};
@@ -70,9 +71,12 @@ async fn attempt(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn O
     // When nobody listens any more, the job has ended.
     let events: Events = Arc::new(move |event| drop(events.send(event)));
     let running = dataflow::start(blueprint(&prepared, &mut begun, &control, events, &metrics))?;
-    let parties = Parties { prepared, store, control: Arc::clone(&control), metrics: Arc::clone(&metrics), observer };
+    let parties = Parties { prepared, store: store.clone(), control: Arc::clone(&control), metrics: Arc::clone(&metrics), observer };
     let mut controller = Controller::new(parties, &begun, started);
-    let ended = controller.run(taken, signals).await;
+    let mut ended = controller.run(taken, signals).await;
+    if let Err(error) = &mut ended {
+        blame_newer(error, &store, begun.attempt).await;
+    }
     if !matches!(ended, Ok(Outcome::Finished)) {
         control.cancel();
     }
@@ -82,7 +86,13 @@ async fn attempt(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn O
     joined?;
     let node = |(index, node): (usize, &crate::plan::Node)| {
         let counts = metrics.node(index);
-        NodeTotals { uid: node.uid.clone(), kind: kind(&node.kind), records_in: counts.records_in, records_out: counts.records_out }
+        NodeTotals {
+            uid: node.uid.clone(),
+            kind: kind(&node.kind),
+            records_in: counts.records_in,
+            records_out: counts.records_out,
+            records_failed: counts.records_failed,
+        }
     };
     Ok(Summary {
         job: plan.name.clone(),
@@ -100,6 +110,18 @@ async fn attempt(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn O
         freezes: metrics.freezes(),
         slices: metrics.slices(),
     })
+}
+
+/// Most of what can go wrong once a newer attempt has taken over is a consequence of that, such as files that it has cleared away.
+async fn blame_newer(error: &mut Error, store: &Store, attempt: AttemptId) {
+    if matches!(error.kind(), Kind::Job | Kind::Fenced) {
+        return;
+    }
+    // If that can't be found out, the error stands as it is.
+    if let Ok(Some(overtaken)) = store.overtaken(attempt).await {
+        tracing::info!("overtaken, and so: {error}");
+        *error = overtaken;
+    }
 }
 
 fn blueprint(prepared: &Prepared, begun: &mut Begun, control: &Arc<Control>, events: Events, metrics: &Arc<Metrics>) -> Blueprint {

@@ -41,6 +41,8 @@ pub struct NodeTotals {
     pub records_in: u64,
     /// Records that it sent on (for a sink: wrote).
     pub records_out: u64,
+    /// Records that it could not work on, and that were left out.
+    pub records_failed: u64,
 }
 
 /// What a run was.

@@ -1,6 +1,6 @@
 //! Chains: which nodes run as one, without an exchange between them, and the edges that are left.
 
-use super::{Descriptor, NodeKind, Partitioning, Plan};
+use super::{DEAD_LETTER, Descriptor, NodeKind, Partitioning, Plan};
 
 /// How a plan is cut into chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,8 @@ pub enum Route {
 impl Layout {
     /// Cuts a plan whose edges fit its components' descriptors (one for each node that is an operator).
     pub fn new(plan: &Plan, descriptors: &[Option<Descriptor>]) -> Layout {
-        let ports = |node: usize| descriptors[node].as_ref().map_or(1, |descriptor| descriptor.outputs.len());
+        // An operator has one more: for its dead letters.
+        let ports = |node: usize| descriptors[node].as_ref().map_or(1, |descriptor| descriptor.outputs.len() + 1);
         let mut layout = Layout {
             chains: Vec::new(),
             edges: Vec::new(),
@@ -53,6 +54,7 @@ impl Layout {
         for (index, node) in plan.nodes.iter().enumerate() {
             let keyed = descriptors[index].as_ref().is_some_and(|descriptor| descriptor.inputs[0].partitioning == Partitioning::Keyed);
             let port = |input: &super::Input| match (&input.port, &descriptors[input.node]) {
+                (Some(name), Some(from)) if name == DEAD_LETTER => from.outputs.len(),
                 (Some(name), Some(from)) => from.outputs.iter().position(|output| output.name == *name).expect("the plan was fitted"),
                 _ => 0,
             };

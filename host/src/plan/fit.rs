@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::suggest::closest;
-use super::{Descriptor, Input, InputPort, Node, NodeKind, OutputPort, Partitioning, Plan, Schema, SinkSettings};
+use super::{DEAD_LETTER, Descriptor, Input, InputPort, Node, NodeKind, OnError, OutputPort, Partitioning, Plan, Schema, SinkSettings};
 use crate::error::{Error, Kind, Result};
 
 /// Checks every edge of `plan` against the components' descriptors, given for each node in the plan's order: none for a source or
@@ -57,8 +57,9 @@ impl View<'_> {
     fn misfits_of(&self, node: usize) -> Vec<Misfit> {
         let to = &self.plan.nodes[node];
         let mut misfits = Vec::new();
-        if let (NodeKind::Operator(_), Some(descriptor)) = (&to.kind, self.descriptor(node)) {
+        if let (NodeKind::Operator(settings), Some(descriptor)) = (&to.kind, self.descriptor(node)) {
             misfits.extend(wrong_count_of_inputs(&to.uid, descriptor));
+            misfits.extend(settings.on_error.eq(&OnError::DeadLetter).then(|| self.lost_dead_letters(node)).flatten());
         }
         let mut seen = HashSet::new();
         for input in &to.inputs {
@@ -77,6 +78,17 @@ impl View<'_> {
         misfits
     }
 
+    /// Dead letters that nobody takes would be lost without a trace.
+    fn lost_dead_letters(&self, node: usize) -> Option<Misfit> {
+        let takes = |input: &Input| input.node == node && input.port.as_deref() == Some(DEAD_LETTER);
+        if self.plan.nodes.iter().any(|other| other.inputs.iter().any(takes)) {
+            return None;
+        }
+        let (uid, name) = (&self.plan.nodes[node].uid, name(&self.plan.nodes[node]));
+        let message = format!("{name} has `on-error = \"{DEAD_LETTER}\"`, but nothing takes its dead letters");
+        Some(Misfit::new(message, format!("give a sink `inputs = [\"{uid}.{DEAD_LETTER}\"]`, or set `on-error = \"skip\"`")))
+    }
+
     /// The upper end of an edge, with its number among the outputs of its node; an error of none: nothing is known about it.
     fn output(&self, input: &Input) -> Result<(usize, End<'_>), Option<Misfit>> {
         let from = &self.plan.nodes[input.node];
@@ -85,6 +97,9 @@ impl View<'_> {
             NodeKind::Sink(_) => Err(None),
             NodeKind::Operator(_) => {
                 let descriptor = self.descriptor(input.node).ok_or(None)?;
+                if input.port.as_deref() == Some(DEAD_LETTER) {
+                    return dead_letters(from, descriptor);
+                }
                 let (number, port) = find_output(from, descriptor, input.port.as_deref())?;
                 let name = format!("output `{}` of {}", port.name, name(from));
                 Ok((number, End { name, keyed: port.keyed, key_schema: &port.key_schema, value_schema: &port.value_schema }))
@@ -115,6 +130,21 @@ impl View<'_> {
     }
 }
 
+/// The output for records that failed, which an operator has only if it is told so.
+fn dead_letters<'a>(from: &Node, descriptor: &Descriptor) -> Result<(usize, End<'a>), Option<Misfit>> {
+    match &from.kind {
+        NodeKind::Operator(settings) if settings.on_error == OnError::DeadLetter => {
+            let name = format!("output `{DEAD_LETTER}` of {}", name(from));
+            Ok((descriptor.outputs.len(), End { name, keyed: false, key_schema: &NO_KEYS, value_schema: &JSON }))
+        }
+        _ => {
+            let help = format!("set `on-error = \"{DEAD_LETTER}\"` for it");
+            Err(Some(Misfit::new(format!("{} has no output `{DEAD_LETTER}`", name(from)), help)))
+        }
+    }
+}
+
+static JSON: LazyLock<Schema> = LazyLock::new(|| Schema("json".into()));
 static NO_KEYS: Schema = Schema(String::new());
 static TEXT: LazyLock<Schema> = std::sync::LazyLock::new(Schema::text);
 

@@ -127,7 +127,26 @@ pub struct OperatorSettings {
     pub config: serde_json::Value,
     /// What an instance may use.
     pub limits: Limits,
+    /// What becomes of a record that the operator can't work on.
+    pub on_error: OnError,
+    /// Records that may fail within a minute before the job does; for [`OnError::Fail`] of no importance.
+    pub max_errors: u64,
 }
+
+/// What becomes of a record that an operator rejects, panics or traps on, or that exceeds a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The job fails.
+    #[default]
+    Fail,
+    /// It is left out, as if it had not been there.
+    Skip,
+    /// It is left out, and told on the output [`DEAD_LETTER`].
+    DeadLetter,
+}
+
+/// The output of every operator with `on-error = "dead-letter"`: a JSON line for each record that failed.
+pub const DEAD_LETTER: &str = "dead-letter";
 
 /// What an instance of an operator may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use wasmtime::Store;
 
 use super::engine::Engine;
-use super::failure::{Cause, Failure, one_line};
+use super::failure::{Cause, Failure, Rejected, one_line};
 use super::guest::{Guest, Phase};
 use super::limits;
-use crate::plan::Limits;
+use crate::plan::{Limits, OnError};
 use crate::record::Batch;
 
 /// What an operator's functions return.
@@ -18,6 +18,8 @@ pub(super) type Returned = (Result<(), String>,);
 pub(super) struct Runner {
     store: Store<Guest>,
     limits: Limits,
+    /// Whether a rejected record fails the call.
+    on_error: OnError,
     /// The limit of time in ticks.
     ticks: u64,
     /// Whether a call has trapped.
@@ -27,10 +29,10 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub(super) fn new(engine: &Engine, guest: Guest, limits: Limits) -> Self {
+    pub(super) fn new(engine: &Engine, guest: Guest, limits: Limits, on_error: OnError) -> Self {
         let mut store = Store::new(engine.wasmtime(), guest);
         limits::apply(&mut store);
-        Runner { store, limits, ticks: limits::ticks_in(limits.time), spent: false, _engine: engine.clone() }
+        Runner { store, limits, on_error, ticks: limits::ticks_in(limits.time), spent: false, _engine: engine.clone() }
     }
 
     pub(super) fn guest(&mut self) -> &mut Guest {
@@ -93,8 +95,11 @@ impl Runner {
         if let Err(message) = returned {
             return Err(Failure::new(Cause::Error, None, format!("failed: {}", one_line(&message))));
         }
-        match self.guest().rejected.take() {
-            Some((record, message)) => Err(Failure::new(Cause::Rejected, Some(record), format!("rejected a record: {message}"))),
+        let OnError::Fail = self.on_error else { return Ok(()) };
+        match self.guest().rejected.first() {
+            Some(Rejected { record, message }) => {
+                Err(Failure::new(Cause::Rejected, Some(*record), format!("rejected a record: {message}")))
+            }
             None => Ok(()),
         }
     }

@@ -12,7 +12,7 @@ use super::engine::Engine;
 use super::guest::{Facts, Guest, Phase};
 use super::wire;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Descriptor, InputPort, Limits, OutputPort, Partitioning, Schema, StateDescriptor, StateKind};
+use crate::plan::{Descriptor, InputPort, Limits, OnError, OutputPort, Partitioning, Schema, StateDescriptor, StateKind};
 use crate::record::Batch;
 use crate::state::KeyedState;
 
@@ -24,7 +24,7 @@ pub(super) fn describe(engine: &Engine, pre: &InstancePre<Guest>, exported: &Exp
     let operator = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let facts = Facts { context: Arc::default(), config: "".into(), operator, subtask: 0 };
     let guest = Guest::new(Arc::new(nothing()), facts, limits, engine.ticks(), KeyedState::new(&[], 1), Vec::new());
-    let mut runner = Runner::new(engine, guest, limits);
+    let mut runner = Runner::new(engine, guest, limits, OnError::Fail);
     let described = runner.call(Phase::Describe, &mut Batch::default(), |store, _| {
         store.set_hostcall_fuel(DESCRIPTION_BYTES);
         let instance = pre.instantiate(&mut *store)?;

@@ -53,6 +53,15 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// A record that the operator said is bad. It has undone, or not begun, what it did for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its index in the batch.
+    pub record: usize,
+    /// Why, in one line.
+    pub message: String,
+}
+
 /// A guest broke the contract in a call to the host. Returned by a host function, it ends the guest's call.
 #[derive(Debug)]
 pub(super) struct Misuse(pub(super) String);

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
 
-use super::failure::Misuse;
+use super::failure::{Misuse, Rejected};
 use super::limits::{self, Deadline, MemoryLimit, Ticks};
 use super::log::GuestLog;
 use super::wasi::Wasi;
@@ -49,8 +49,8 @@ pub(super) struct Guest {
     pub(super) call: Arc<Batch>,
     pub(super) state: RefCell<KeyedState>,
     pub(super) outputs: RefCell<Vec<Outbox>>,
-    /// The first record that the call rejected, and why.
-    pub(super) rejected: Option<(usize, String)>,
+    /// Records that the call rejected.
+    pub(super) rejected: Vec<Rejected>,
     /// What the guest said before it trapped.
     pub(super) panicked: Option<(Option<usize>, String)>,
     pub(super) memory: MemoryLimit,
@@ -84,7 +84,7 @@ impl Guest {
             call: Arc::default(),
             state: RefCell::new(state),
             outputs: RefCell::new(outputs),
-            rejected: None,
+            rejected: Vec::new(),
             panicked: None,
             memory: MemoryLimit::new(limits.memory),
             wasi: Wasi::new(Arc::clone(&log), Deadline::new(ticks), seed),
@@ -99,7 +99,7 @@ impl Guest {
     /// Begins a call: forgets what calls before it have left.
     pub(super) fn begin(&mut self, phase: Phase) {
         self.phase = phase;
-        self.rejected = None;
+        self.rejected.clear();
         self.panicked = None;
         self.memory.refused = false;
         self.emitted.set(0);

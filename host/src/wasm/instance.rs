@@ -7,10 +7,10 @@ use wasmtime::component::TypedFunc;
 
 use super::call::{Returned, Runner};
 use super::component::Component;
-use super::failure::Failure;
+use super::failure::{Failure, Rejected};
 use super::guest::{Facts, Guest, Phase};
 use super::wire::{BatchIn, ColumnIn};
-use crate::plan::Limits;
+use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox};
 use crate::state::KeyedState;
 
@@ -83,13 +83,15 @@ impl Instance {
         component: &Component,
         context: &Context,
         limits: Limits,
+        on_error: OnError,
         state: KeyedState,
         outputs: Vec<Outbox>,
     ) -> Result<Instance, Box<Unopened>> {
         let engine = component.engine();
         let descriptor = Arc::clone(component.shared_descriptor());
         debug_assert_eq!(descriptor.outputs.len(), outputs.len(), "one outbox for each output port");
-        let mut runner = Runner::new(engine, Guest::new(descriptor, context.facts(), limits, engine.ticks(), state, outputs), limits);
+        let mut runner =
+            Runner::new(engine, Guest::new(descriptor, context.facts(), limits, engine.ticks(), state, outputs), limits, on_error);
         let none = &mut Batch::default();
         let opened = runner.call(Phase::Open, none, |store, _| Functions::of_new_instance(component, store)).and_then(|functions| {
             runner.transact(Phase::Open, none, |store, _| functions.open.call(store, ()))?;
@@ -108,7 +110,7 @@ impl Instance {
     /// nothing is emitted. The batch is only borrowed: it is whole again afterwards, whatever happened.
     ///
     /// # Errors
-    /// Why it failed. A rejected record fails the call. After a cause that [is fatal](super::Cause::is_fatal) the instance takes no
+    /// Why it failed. With [`OnError::Fail`] a rejected record fails the call; otherwise see [`Instance::rejected`]. After a cause that [is fatal](super::Cause::is_fatal) the instance takes no
     /// more calls.
     pub fn process(&mut self, port: u32, batch: &mut Batch) -> Result<(), Failure> {
         let function: TypedFunc<(u32, BatchIn<'_>), Returned> = self.functions.process;
@@ -124,6 +126,11 @@ impl Instance {
         let Some(function) = self.functions.finish else { return Ok(()) };
         let function: TypedFunc<(ColumnIn<'_>,), Returned> = function;
         self.runner.transact(Phase::Finish, keys, |store, keys| function.call(store, (ColumnIn::new(&keys.keys),)))
+    }
+
+    /// The records that the last call rejected, in the order in which it did.
+    pub fn rejected(&mut self) -> &[Rejected] {
+        &self.runner.guest().rejected
     }
 
     /// Whether it takes calls: it has not trapped.

@@ -20,7 +20,7 @@ mod world;
 
 pub use component::Component;
 pub use engine::Engine;
-pub use failure::{Cause, Failure};
+pub use failure::{Cause, Failure, Rejected};
 pub use instance::{Context, Instance, Unopened};
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl Place {
 
     /// Replaces `job.toml`.
     pub fn set_job(&self, job: &JobFile) {
-        self.write("job.toml", &job.text());
+        self.write("job.toml", job.text());
     }
 
     /// A path in it.

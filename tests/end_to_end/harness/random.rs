@@ -4,10 +4,12 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of a seed, which is printed: it is shown if the test fails.
+    /// The sequence of a seed, which is printed: it is shown if the test fails. A number in `TEST_SEED` is added to it, for whoever wants to
+    /// try more of them.
     pub fn new(seed: u64) -> Self {
-        println!("seed: {seed}");
-        Random(seed)
+        let more = std::env::var("TEST_SEED").map_or(0, |more| more.parse().expect("TEST_SEED is a number"));
+        println!("seed: {seed} + {more}");
+        Random(seed + more)
     }
 
     /// A number below `end`.

@@ -109,13 +109,25 @@ impl Store {
             }
             return Err(self.fenced(&log));
         }
-        match self.runs().await?.last() {
-            Some(&newer) if newer > run => {
-                let message = format!("run {newer} of job `{}` has begun and taken over from run {run}", self.job);
-                Err(Error::new(Kind::Fenced, message).help("nothing is lost: this process has stopped, and the newer run goes on"))
-            }
-            _ => Ok(slot + 1),
-        }
+        self.newer_run(run).await?.map_or(Ok(slot + 1), Err)
+    }
+
+    /// The error for an attempt that has been overtaken by a newer one, or by a newer run; none if it has not been.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if the directory can't be read.
+    pub async fn overtaken(&self, attempt: AttemptId) -> Result<Option<Error>> {
+        let log = self.log(attempt.run).await?;
+        if log.last_attempt() > attempt.attempt { Ok(Some(self.fenced(&log))) } else { self.newer_run(attempt.run).await }
+    }
+
+    /// The error for an attempt of `run` if there is a newer run.
+    async fn newer_run(&self, run: u32) -> Result<Option<Error>> {
+        let newest = self.runs().await?.last().copied();
+        Ok(newest.filter(|&newest| newest > run).map(|newer| {
+            let message = format!("run {newer} of job `{}` has begun and taken over from run {run}", self.job);
+            Error::new(Kind::Fenced, message).help("nothing is lost: this process has stopped, and the newer run goes on")
+        }))
     }
 
     /// The slots in use in a run, in order.

@@ -35,7 +35,13 @@ fn component(inputs: &[&str], outputs: &[&str]) -> Option<Descriptor> {
 }
 
 fn operator() -> NodeKind {
-    let settings = OperatorSettings { component: "c.wasm".into(), config: serde_json::json!({}), limits: Limits::default() };
+    let settings = OperatorSettings {
+        component: "c.wasm".into(),
+        config: serde_json::json!({}),
+        limits: Limits::default(),
+        on_error: OnError::Fail,
+        max_errors: 1,
+    };
     NodeKind::Operator(settings)
 }
 

@@ -3,7 +3,7 @@
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList, WasmStr};
 
-use crate::wasm::failure::{Misuse, one_line};
+use crate::wasm::failure::{Misuse, Rejected, one_line};
 use crate::wasm::guest::{Guest, Phase, check_column, check_len};
 use crate::wasm::wire::{ColumnOut, EmitKeys};
 
@@ -64,9 +64,10 @@ fn reject(mut store: Store<'_>, (record, message): (u32, WasmStr)) -> wasmtime::
     if record >= records {
         return Err(Misuse(format!("{NAME}: record {record} is beyond the {records} records of this call")).into());
     }
-    if guest.rejected.is_none() {
-        let message = one_line(&message.to_str(&store)?);
-        store.data_mut().rejected = Some((record, message));
+    if guest.rejected.iter().any(|rejected| rejected.record == record) {
+        return Err(Misuse(format!("{NAME}: record {record} was rejected twice")).into());
     }
+    let message = one_line(&message.to_str(&store)?);
+    store.data_mut().rejected.push(Rejected { record, message });
     Ok(())
 }

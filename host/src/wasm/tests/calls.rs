@@ -1,6 +1,7 @@
 //! What becomes of calls: a transaction that holds or is taken back, and a failure that says why.
 
 use super::guest::{Guest, context, emitted, failure, limits, open, processing, soon, words};
+use crate::plan::OnError;
 use crate::record::{Batch, Outbox, Shape, hash_key};
 use crate::state::KeyedState;
 use crate::wasm::{Cause, Failure, Instance};
@@ -95,7 +96,7 @@ fn a_call_emits_a_bounded_amount() {
     // Nobody takes the records, but they count.
     let outputs = vec![Outbox::new(Shape::default()), Outbox::new(Shape::default())];
     let state = KeyedState::new(&component.descriptor().states, 128);
-    let mut instance = Instance::open(&component, &context(), limits(), state, outputs).map_err(|u| u.failure).unwrap();
+    let mut instance = Instance::open(&component, &context(), limits(), OnError::Fail, state, outputs).map_err(|u| u.failure).unwrap();
     let failure = instance.process(0, &mut words(&["a"])).unwrap_err();
     assert_eq!(failure.message, "misused the host: output.emit: more than 256 MiB in one call");
 }
@@ -220,7 +221,7 @@ fn state_that_was_lent_comes_back_however_an_instance_ends() {
     let mut instance = open(&good, limits()).map_err(|u| u.failure).unwrap();
     instance.process(0, &mut words(&["a", "b"])).unwrap();
     let (state, outputs) = instance.into_parts();
-    let unopened = Instance::open(&bad, &context(), limits(), state, outputs).err().unwrap();
+    let unopened = Instance::open(&bad, &context(), limits(), OnError::Fail, state, outputs).err().unwrap();
     assert_eq!(unopened.failure.cause, Cause::Trap);
     assert_eq!((unopened.state.value(0, b"a"), unopened.outputs.len()), (Some(&[0][..]), 2));
 }
@@ -265,7 +266,7 @@ fn an_engine_may_go_before_its_instances() {
     drop(engine);
     let state = KeyedState::new(&component.descriptor().states, 128);
     let outputs = vec![Outbox::new(Shape::default()), Outbox::new(Shape::default())];
-    let mut instance = Instance::open(&component, &context(), soon(), state, outputs).map_err(|u| u.failure).unwrap();
+    let mut instance = Instance::open(&component, &context(), soon(), OnError::Fail, state, outputs).map_err(|u| u.failure).unwrap();
     drop(component);
     assert_eq!(instance.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Deadline);
 }

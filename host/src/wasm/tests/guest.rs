@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::plan::Limits;
+use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox, Shape, hash_key};
 use crate::state::KeyedState;
 use crate::wasm::{Component, Context, Engine, Failure, Instance, Unopened};
@@ -147,7 +147,7 @@ pub(super) fn open(component: &Component, limits: Limits) -> std::result::Result
     let state = KeyedState::new(&component.descriptor().states, 128);
     let plain = Shape { plain: true, keyed: None };
     let outputs = component.descriptor().outputs.iter().map(|_| Outbox::new(plain)).collect();
-    Instance::open(component, &context(), limits, state, outputs)
+    Instance::open(component, &context(), limits, OnError::Fail, state, outputs)
 }
 
 /// Somewhere in some job.

@@ -1,0 +1,279 @@
+//! Records that fail: finding the guilty one in a batch, and what becomes of it.
+//!
+//! A guest that panics says which record it was at, one that rejects a record goes on by itself. One that only traps, or runs into a
+//! limit, says nothing: then the batch is halved, on fresh instances, until the record is found. All others are worked on as if it had
+//! not been there.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use super::operator::{Emitted, OperatorPlace, OperatorStage};
+use super::source::Origin;
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Limits, OnError};
+use crate::record::{Batch, Column, Outbox};
+use crate::wasm::{Cause, Failure, Instance};
+
+/// The longest that a call may take while the guilty record of a failed batch is looked for. A single record always has the operator's
+/// own limit.
+const PROBE_TIME: Duration = Duration::from_millis(500);
+
+/// What `max-errors` counts in.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Counts records that failed, by the minute.
+pub(super) struct Flood {
+    limit: u64,
+    since: Option<Instant>,
+    count: u64,
+}
+
+impl Flood {
+    pub(super) fn new(limit: u64) -> Self {
+        Flood { limit, since: None, count: 0 }
+    }
+
+    /// Notes one more. Returns whether it is one too many.
+    fn add(&mut self, now: Instant) -> bool {
+        if self.since.is_none_or(|since| now - since >= MINUTE) {
+            (self.since, self.count) = (Some(now), 0);
+        }
+        self.count += 1;
+        self.count > self.limit
+    }
+}
+
+/// Dead letters on their way out.
+#[derive(Default)]
+pub(super) struct Letters(Column);
+
+impl OperatorStage {
+    /// A call has succeeded on a batch that began as record `first` of `whole`: keeps what it emitted, and deals with what it rejected.
+    pub(super) fn keep(&mut self, whole: &Batch, first: usize, origin: Option<&Origin>, emitted: &mut Emitted) -> Result<()> {
+        self.drain(emitted);
+        // Mostly none, and then nothing is allocated.
+        let rejected = self.instance().rejected().to_vec();
+        for rejected in rejected {
+            self.give_up(whole, first + rejected.record, &format!("rejected a record: {}", rejected.message), origin)?;
+        }
+        Ok(())
+    }
+
+    /// A batch has failed: works on every record of it but those to blame.
+    pub(super) fn isolate(&mut self, batch: &Batch, failure: Failure, origin: Option<&Origin>, emitted: &mut Emitted) -> Result<()> {
+        let mut todo = Vec::new();
+        self.split(batch, (0, batch.len()), &failure, origin, &mut todo)?;
+        while let Some((from, to)) = todo.pop() {
+            if from == to {
+                continue;
+            }
+            let failed = match self.attempt(batch, from, to) {
+                Ok(()) => self.keep(batch, from, origin, emitted).map(|()| None)?,
+                Err(failed) => Some(failed),
+            };
+            if let Some(failed) = failed {
+                self.split(batch, (from, to), &failed, origin, &mut todo)?;
+            }
+        }
+        self.renew(self.place.settings.limits).map_err(|failure| self.place.error("opening it again", &failure, None))
+    }
+
+    /// Records `from..to` have failed: leaves out the one to blame, or halves. `todo` is a stack.
+    fn split(
+        &mut self,
+        batch: &Batch,
+        (from, to): (usize, usize),
+        failure: &Failure,
+        origin: Option<&Origin>,
+        todo: &mut Vec<(usize, usize)>,
+    ) -> Result<()> {
+        let said = failure.record.map(|record| from + record).filter(|&record| record < to);
+        match said.or((to - from == 1).then_some(from)) {
+            Some(record) => {
+                todo.push((record + 1, to));
+                todo.push((from, record));
+                self.give_up(batch, record, &failure.message, origin)
+            }
+            None => {
+                let middle = from + (to - from) / 2;
+                todo.push((middle, to));
+                todo.push((from, middle));
+                Ok(())
+            }
+        }
+    }
+
+    /// A record can't be worked on: counts it, and writes its dead letter.
+    fn give_up(&mut self, batch: &Batch, record: usize, why: &str, origin: Option<&Origin>) -> Result<()> {
+        self.counts().add_failed();
+        let OperatorPlace { context, settings, subtask, .. } = &self.place;
+        if self.flood.add(clock::now()) {
+            let message = format!(
+                "operator `{}`, subtask {subtask}: more than {} records have failed within a minute; the last was {}, which {why}",
+                context.operator,
+                self.flood.limit,
+                describe(batch, record, origin)
+            );
+            return Err(Error::new(Kind::Job, message).help("mend the operator or its input, or raise the operator's `max-errors`"));
+        }
+        tracing::debug!(operator = context.operator, subtask, record = describe(batch, record, origin), "failed: {why}");
+        if settings.on_error == OnError::DeadLetter {
+            self.letters.0.push(letter(&self.place, batch, record, why, origin).to_string().as_bytes());
+        }
+        Ok(())
+    }
+
+    /// Sends off the dead letters that have come together.
+    pub(super) fn drain_letters(&mut self, emitted: &mut Emitted) {
+        if !self.letters.0.is_empty() {
+            let values = std::mem::take(&mut self.letters.0);
+            // The port after those that the component declares.
+            let port = self.place.component.descriptor().outputs.len();
+            emitted.push((port, None, Batch { values, ..Batch::default() }));
+        }
+    }
+
+    /// A batch has failed and so has the job: finds the record to blame.
+    pub(super) fn blame(&mut self, batch: &Batch, failure: Failure, origin: Option<&Origin>) -> Error {
+        let found = match failure.record {
+            Some(record) => Some((record, failure.clone())),
+            None => self.halve(batch),
+        };
+        match found {
+            Some((record, failure)) => self.place.error(&describe(batch, record, origin), &failure, Some(record)),
+            None => self.place.error(&format!("a batch of {} records", batch.len()), &failure, None),
+        }
+    }
+
+    /// Runs ever smaller parts of a batch until the one record is found at which they fail. What the good parts write stays, so that
+    /// every record meets the state that it met before.
+    fn halve(&mut self, batch: &Batch) -> Option<(usize, Failure)> {
+        let (mut from, mut to) = (0, batch.len());
+        while to - from > 1 {
+            let middle = from + (to - from) / 2;
+            match self.attempt(batch, from, middle) {
+                Ok(()) => {
+                    self.instance().outputs().iter_mut().for_each(Outbox::discard);
+                    from = middle;
+                }
+                Err(Failure { record: Some(record), .. }) if record < middle - from => (from, to) = (from + record, from + record + 1),
+                Err(_) => to = middle,
+            }
+        }
+        // Under the full limit, so that a record is not blamed for what only the sum of them took.
+        self.attempt(batch, from, to).err().map(|failure| (from, failure))
+    }
+
+    /// Runs records `from..to`, on a fresh instance if the last call has spent the one that there is.
+    fn attempt(&mut self, batch: &Batch, from: usize, to: usize) -> Result<(), Failure> {
+        let limits = self.place.settings.limits;
+        let time = if to - from == 1 { limits.time } else { limits.time.min(PROBE_TIME) };
+        self.renew(Limits { time, ..limits })?;
+        self.instance().process(0, &mut part(batch, from, to))
+    }
+
+    /// Has a fresh instance take over state and outputs.
+    fn renew(&mut self, limits: Limits) -> Result<(), Failure> {
+        let (state, outputs) = self.instance.take().expect("there is an instance between calls").into_parts();
+        let OperatorPlace { component, context, settings, .. } = &self.place;
+        match Instance::open(component, context, limits, settings.on_error, state, outputs) {
+            Ok(instance) => {
+                self.instance = Some(instance);
+                Ok(())
+            }
+            // The job fails then, and its state is that of the last checkpoint.
+            Err(unopened) => Err(unopened.failure),
+        }
+    }
+}
+
+impl OperatorPlace {
+    /// What failed, naming operator and subtask.
+    pub(super) fn error(&self, what: &str, failure: &Failure, record: Option<usize>) -> Error {
+        let message = format!("operator `{}`, subtask {}: {what}: {}", self.context.operator, self.subtask, failure.message);
+        let help = match failure.cause {
+            Cause::Deadline => "raise `limits = { time = … }` of the operator if it needs longer; otherwise mend the operator",
+            Cause::Memory => "raise `limits = { memory = … }` of the operator if it needs more; otherwise mend the operator",
+            _ if record.is_some() => {
+                "nothing of its batch was kept: mend the operator or its input and run the job again, or set `on-error = \"skip\"` or \"dead-letter\""
+            }
+            _ => "mend the operator, then run the job again: it resumes from its last checkpoint",
+        };
+        Error::new(Kind::Job, message).help(help)
+    }
+}
+
+/// Records `from..to` of a batch; its keys stay.
+fn part(batch: &Batch, from: usize, to: usize) -> Batch {
+    let range = |length: usize| if length == 0 { 0..0 } else { from..to };
+    Batch {
+        keys: batch.keys.clone(),
+        hashes: batch.hashes.clone(),
+        key_of: batch.key_of[range(batch.key_of.len())].to_vec(),
+        values: (from..to).map(|index| batch.values.get(index)).collect::<Column>(),
+        timestamps: batch.timestamps[range(batch.timestamps.len())].to_vec(),
+    }
+}
+
+/// The dead letter of a record: who could not work on it, where it came from if that is known, why, and its bytes.
+fn letter(place: &OperatorPlace, batch: &Batch, record: usize, why: &str, origin: Option<&Origin>) -> Value {
+    let mut letter = Map::new();
+    letter.insert("job".into(), place.context.job.clone().into());
+    letter.insert("operator".into(), place.context.operator.clone().into());
+    letter.insert("subtask".into(), place.subtask.into());
+    if let Some(origin) = origin {
+        letter.insert("split".into(), (*origin.split).into());
+        letter.insert("record".into(), (origin.first + record as u64).into());
+    }
+    letter.insert("error".into(), why.into());
+    if let Some(&key) = batch.key_of.get(record) {
+        insert_bytes(&mut letter, "key", batch.keys.get(key as usize));
+    }
+    insert_bytes(&mut letter, "value", batch.values.get(record));
+    if let Some(&timestamp) = batch.timestamps.get(record) {
+        letter.insert("timestamp".into(), timestamp.into());
+    }
+    Value::Object(letter)
+}
+
+/// As text if it is text, else in hexadecimal under `NAME-hex`.
+fn insert_bytes(letter: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => letter.insert(name.into(), text.into()),
+        Err(_) => letter.insert(format!("{name}-hex"), hex(bytes).into()),
+    };
+}
+
+/// A record for a message: its value, its key if it has one, cut where they are long, and where it came from.
+fn describe(batch: &Batch, record: usize, origin: Option<&Origin>) -> String {
+    let mut text = format!("record {}", preview(batch.values.get(record)));
+    if let Some(&key) = batch.key_of.get(record) {
+        text += &format!(" with key {}", preview(batch.keys.get(key as usize)));
+    }
+    if let Some(origin) = origin {
+        text += &format!(" (number {} of split `{}`)", origin.first + record as u64, origin.split);
+    }
+    text
+}
+
+fn preview(bytes: &[u8]) -> String {
+    const LONGEST: usize = 160;
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => {
+            let shown: String = text.chars().take(LONGEST).collect();
+            let more = if shown.len() < text.len() { format!("… ({} bytes)", bytes.len()) } else { String::new() };
+            format!("`{shown}{more}`")
+        }
+        _ => {
+            let shown = &bytes[..bytes.len().min(LONGEST)];
+            let more = if shown.len() < bytes.len() { format!("… ({} bytes)", bytes.len()) } else { String::new() };
+            format!("0x{}{more}", hex(shown))
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

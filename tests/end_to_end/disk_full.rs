@@ -1,0 +1,78 @@
+//! A disk that is full: the job fails with a clear error, and goes on exactly once there is room. Needs to mount a small file system.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::harness::{JobFile, Place, Random, assert_lines};
+use crate::sums;
+
+/// A small file system, unmounted when dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// Mounts one with room for some KiB. None, with the reason printed, where that is not allowed.
+    fn mount(path: PathBuf, room: usize) -> Option<Disk> {
+        fs::create_dir_all(&path).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "cofferdam-test"]).arg(&path).output();
+        match mounted {
+            Ok(output) if output.status.success() => {
+                let ballast = (4 << 20) - (room << 10);
+                fs::write(path.join("ballast"), vec![0; ballast]).unwrap();
+                Some(Disk(path))
+            }
+            Ok(output) => {
+                println!("skipped, no file system can be mounted: {}", String::from_utf8_lossy(&output.stderr));
+                None
+            }
+            Err(error) => {
+                println!("skipped, there is no `mount`: {error}");
+                None
+            }
+        }
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.0.join("ballast")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+const SOURCE: &str = "type = \"file\"\npath = \"input.txt\"\n";
+
+#[test]
+fn no_room_for_checkpoints() {
+    let input = sums::input(&mut Random::new(13), 0, 60_000);
+    let place = Place::new(&sums::job(&format!("{SOURCE}rate = 20000")));
+    let Some(disk) = Disk::mount(place.path("checkpoints"), 200) else { return };
+    place.write_lines("input.txt", &input);
+    let ended = place.run(&["-p", "2"]).ends_with(6).says(&["checkpoints", "can't be written: No space left on device"]);
+    println!("{}", ended.stderr);
+    // It says so again, and harms nothing.
+    place.set_job(&sums::job(SOURCE));
+    place.run(&[]).ends_with(6).says(&["No space left on device"]);
+    disk.make_room();
+    place.run(&[]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn no_room_for_output() {
+    let job = |rate: &str| JobFile::new("20ms").source("lines", &format!("{SOURCE}{rate}")).file_sink("out", &["lines"]);
+    let place = Place::new(&job("rate = 20000"));
+    let Some(disk) = Disk::mount(place.path("out"), 200) else { return };
+    let input: Vec<String> = (0..20_000).map(|number| format!("{number:050}")).collect();
+    place.write_lines("input.txt", &input);
+    let ended = place.run(&[]).ends_with(6).says(&["sink `out`", "out/.staging", "No space left on device", "make room"]);
+    println!("{}", ended.stderr);
+    place.set_job(&job(""));
+    place.run(&[]).ends_with(6).says(&["No space left on device"]);
+    disk.make_room();
+    place.run(&[]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    assert_lines(place.lines("out"), input, "after room was made");
+}
