@@ -22,7 +22,8 @@ fn generated_lines_are_the_same_at_any_parallelism_and_through_kills() {
         whole.run(&["-p", "1"]).succeeds();
         let lines = whole.lines("out");
         assert_eq!(lines.len(), 20_000);
-        let is_word = |word: &str| word.len() == 8 && word.strip_prefix('w').is_some_and(|key| key.parse::<u64>().is_ok_and(|key| key < 1000));
+        let is_word =
+            |word: &str| word.len() == 8 && word.strip_prefix('w').is_some_and(|key| key.parse::<u64>().is_ok_and(|key| key < 1000));
         assert!(lines.iter().all(|line| line.split(' ').count() == 5 && line.split(' ').all(is_word)));
         // With zipf the first of 1,000 words is a tenth of all; with uniform each is a thousandth.
         let expected = if distribution == "zipf" { 8000..12_000 } else { 100..200 };

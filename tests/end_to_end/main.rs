@@ -13,6 +13,8 @@ mod broken_job;
 #[cfg(test)]
 mod disk_full;
 #[cfg(test)]
+mod errors;
+#[cfg(test)]
 mod flights;
 #[cfg(test)]
 mod generator;

@@ -221,7 +221,7 @@ impl<'s> Builder<'_, 's> {
     }
 
     fn operator(&self, node: usize, settings: &OperatorSettings) -> Result<OperatorStage> {
-        let Blueprint { plan, components, attempt, restored_from, events, metrics, .. } = self.blueprint;
+        let Blueprint { plan, components, attempt, restored_from, control, events, metrics, .. } = self.blueprint;
         let component = components[node].as_ref().expect("every operator node has its component");
         let context = Context {
             job: plan.name.clone(),
@@ -239,7 +239,8 @@ impl<'s> Builder<'_, 's> {
         let ports = &self.blueprint.layout.routes[node][..component.descriptor().outputs.len()];
         let outboxes = ports.iter().map(|routes| Outbox::new(self.shape(routes))).collect();
         let (events, metrics, component) = (Arc::clone(events), Arc::clone(metrics), Arc::clone(component));
-        let place = OperatorPlace { node, subtask: self.subtask, events, metrics, component, context, settings: settings.clone() };
+        let control = Arc::clone(control);
+        let place = OperatorPlace { node, subtask: self.subtask, control, events, metrics, component, context, settings: settings.clone() };
         OperatorStage::open(place, state, outboxes)
     }
 

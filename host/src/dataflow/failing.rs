@@ -12,7 +12,7 @@ use super::operator::{Emitted, OperatorPlace, OperatorStage};
 use super::source::Origin;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Limits, OnError};
+use crate::plan::OnError;
 use crate::record::{Batch, Column, Outbox};
 use crate::wasm::{Cause, Failure, Instance};
 
@@ -69,15 +69,12 @@ impl OperatorStage {
             if from == to {
                 continue;
             }
-            let failed = match self.attempt(batch, from, to) {
-                Ok(()) => self.keep(batch, from, origin, emitted).map(|()| None)?,
-                Err(failed) => Some(failed),
-            };
-            if let Some(failed) = failed {
-                self.split(batch, (from, to), &failed, origin, &mut todo)?;
+            match self.attempt(batch, from, to)? {
+                Ok(()) => self.keep(batch, from, origin, emitted)?,
+                Err(failed) => self.split(batch, (from, to), &failed, origin, &mut todo)?,
             }
         }
-        self.renew(self.place.settings.limits).map_err(|failure| self.place.error("opening it again", &failure, None))
+        self.renew(self.place.settings.limits.time)
     }
 
     /// Records `from..to` have failed: leaves out the one to blame, or halves. `todo` is a stack.
@@ -138,22 +135,23 @@ impl OperatorStage {
     /// A batch has failed and so has the job: finds the record to blame.
     pub(super) fn blame(&mut self, batch: &Batch, failure: Failure, origin: Option<&Origin>) -> Error {
         let found = match failure.record {
-            Some(record) => Some((record, failure.clone())),
+            Some(record) => Ok(Some((record, failure.clone()))),
             None => self.halve(batch),
         };
         match found {
-            Some((record, failure)) => self.place.error(&describe(batch, record, origin), &failure, Some(record)),
-            None => self.place.error(&format!("a batch of {} records", batch.len()), &failure, None),
+            Ok(Some((record, failure))) => self.place.error(&describe(batch, record, origin), &failure, Some(record)),
+            Ok(None) => self.place.error(&format!("a batch of {} records", batch.len()), &failure, None),
+            Err(error) => error,
         }
     }
 
     /// Runs ever smaller parts of a batch until the one record is found at which they fail. What the good parts write stays, so that
     /// every record meets the state that it met before.
-    fn halve(&mut self, batch: &Batch) -> Option<(usize, Failure)> {
+    fn halve(&mut self, batch: &Batch) -> Result<Option<(usize, Failure)>> {
         let (mut from, mut to) = (0, batch.len());
         while to - from > 1 {
             let middle = from + (to - from) / 2;
-            match self.attempt(batch, from, middle) {
+            match self.attempt(batch, from, middle)? {
                 Ok(()) => {
                     self.instance().outputs().iter_mut().for_each(Outbox::discard);
                     from = middle;
@@ -163,28 +161,31 @@ impl OperatorStage {
             }
         }
         // Under the full limit, so that a record is not blamed for what only the sum of them took.
-        self.attempt(batch, from, to).err().map(|failure| (from, failure))
+        Ok(self.attempt(batch, from, to)?.err().map(|failure| (from, failure)))
     }
 
-    /// Runs records `from..to`, on a fresh instance if the last call has spent the one that there is.
-    fn attempt(&mut self, batch: &Batch, from: usize, to: usize) -> Result<(), Failure> {
-        let limits = self.place.settings.limits;
-        let time = if to - from == 1 { limits.time } else { limits.time.min(PROBE_TIME) };
-        self.renew(Limits { time, ..limits })?;
-        self.instance().process(0, &mut part(batch, from, to))
+    /// Runs records `from..to` on a fresh instance. The outer error ends the search: the job is being cancelled, or no instance could be
+    /// opened.
+    fn attempt(&mut self, batch: &Batch, from: usize, to: usize) -> Result<Result<(), Failure>> {
+        if self.place.control.is_cancelled() {
+            return Err(Error::new(Kind::Job, "the job has ended while a record that fails was looked for"));
+        }
+        let limit = self.place.settings.limits.time;
+        self.renew(if to - from == 1 { limit } else { limit.min(PROBE_TIME) })?;
+        Ok(self.instance().process(0, &mut part(batch, from, to)))
     }
 
-    /// Has a fresh instance take over state and outputs.
-    fn renew(&mut self, limits: Limits) -> Result<(), Failure> {
+    /// Has a fresh instance take over state and outputs; its calls may take as long as `time`.
+    fn renew(&mut self, time: Duration) -> Result<()> {
         let (state, outputs) = self.instance.take().expect("there is an instance between calls").into_parts();
         let OperatorPlace { component, context, settings, .. } = &self.place;
-        match Instance::open(component, context, limits, settings.on_error, state, outputs) {
+        match Instance::open(component, context, settings.limits, settings.on_error, state, outputs) {
             Ok(instance) => {
-                self.instance = Some(instance);
+                self.instance.insert(instance).set_time(time);
                 Ok(())
             }
             // The job fails then, and its state is that of the last checkpoint.
-            Err(unopened) => Err(unopened.failure),
+            Err(unopened) => Err(self.place.error("opening it again", &unopened.failure, None)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::control::Control;
 use super::event::{Event, Events};
 use super::failing::{Flood, Letters};
 use super::metrics::Metrics;
@@ -23,6 +24,7 @@ const FINISH_KEYS: usize = 1024;
 pub(super) struct OperatorPlace {
     pub(super) node: usize,
     pub(super) subtask: u16,
+    pub(super) control: Arc<Control>,
     pub(super) events: Events,
     pub(super) metrics: Arc<Metrics>,
     pub(super) component: Arc<Component>,

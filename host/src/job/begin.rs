@@ -1,7 +1,9 @@
 //! Beginning an attempt: what to restore from, read and checked before anything is changed; then the claim, and what the checkpoint
 //! still has to publish.
 
-use crate::checkpoint::decide::{RestorePoint, next_epoch, restore_point};
+use crate::checkpoint::decide::{RestorePoint, next_epoch, point_at, restore_point};
+use crate::checkpoint::log::Log;
+use crate::checkpoint::manifest::LogEntry;
 use crate::checkpoint::store::{Claimed, RunChoice, Store};
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
@@ -20,29 +22,63 @@ pub(super) struct Begun {
     pub(super) epoch: u64,
     /// What it was restored from.
     pub(super) point: Option<RestorePoint>,
+    /// The manifest of another run from which this run began.
+    pub(super) origin: Option<String>,
     pub(super) beginning: Beginning,
+}
+
+/// Which run an attempt is to go on with, and from which checkpoint.
+struct Choice {
+    run: RunChoice,
+    point: Option<RestorePoint>,
+    /// Whether the checkpoint was asked for, rather than the newest.
+    asked: bool,
+    /// Whether it has been accepted that output is published twice.
+    may_double: bool,
 }
 
 /// Begins an attempt of a job. Whatever is wrong with the checkpoint is found before the claim, so that nothing has changed then.
 pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options) -> Result<Begun> {
-    let (choice, mut point) = choose(store, prepared, options).await?;
+    let Choice { run, mut point, asked, may_double } = choose(store, prepared, options).await?;
     let mut beginning = read(store, point.as_ref(), prepared).await?;
-    let Claimed { attempt, slot, log } = store.claim(choice, &format!("process {}", std::process::id())).await?;
-    if choice == RunChoice::Newest && options.from.is_none() {
+    let path = |point: &RestorePoint| point.path.canonicalize().unwrap_or_else(|_| point.path.clone()).display().to_string();
+    let from = point.as_ref().filter(|_| asked).map(path);
+    let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), from.as_deref()).await?;
+    if run == RunChoice::Newest {
         // An attempt that was still running may have committed in between.
         let newest = restore_point(&log, slot)?;
-        if newest.as_ref().map(|point| point.slot) != point.as_ref().map(|point| point.slot) {
-            beginning = read(store, newest.as_ref(), prepared).await?;
-            point = newest;
+        match &point {
+            Some(point) if asked => still_newest(point, &log, may_double)?,
+            _ if newest.as_ref().map(|point| &point.path) == point.as_ref().map(|point| &point.path) => {}
+            _ => {
+                beginning = read(store, newest.as_ref(), prepared).await?;
+                point = newest;
+            }
         }
     }
+    let mut origin = point.as_ref().and_then(|point| point.manifest.origin.clone());
     if let Some(found) = &mut point {
         publish(store, prepared, found).await?;
+        if found.run_dir != store.run_dir(attempt.run) {
+            origin = from;
+        }
         *found = store.adopt(found, attempt).await?;
     }
     sinks::prepare(prepared, attempt).await?;
     let epoch = next_epoch(&log).max(point.as_ref().map_or(0, |point| point.manifest.checkpoint + 1));
-    Ok(Begun { attempt, slot: slot + 1, epoch, point, beginning })
+    Ok(Begun { attempt, slot: slot + 1, epoch, point, origin, beginning })
+}
+
+/// A checkpoint that was asked for, and was the newest, must still be.
+fn still_newest(point: &RestorePoint, log: &Log, may_double: bool) -> Result<()> {
+    match point_at(log, point.slot) {
+        Some(now) if from_run(point, log) && now.newer > 0 && !may_double => Err(duplicates(&now)),
+        _ => Ok(()),
+    }
+}
+
+fn from_run(point: &RestorePoint, log: &Log) -> bool {
+    point.run_dir == log.dir
 }
 
 /// Publishes what a committed checkpoint of one of the job's runs names. The output of one that was brought from elsewhere is not this
@@ -65,29 +101,60 @@ async fn read(store: &Store, point: Option<&RestorePoint>, prepared: &Prepared) 
     }
 }
 
-/// Which run to go on with, and from which checkpoint.
-async fn choose(store: &Store, prepared: &Prepared, options: &Options) -> Result<(RunChoice, Option<RestorePoint>)> {
+async fn choose(store: &Store, prepared: &Prepared, options: &Options) -> Result<Choice> {
     if options.fresh {
-        return Ok((RunChoice::Fresh, None));
+        return Ok(Choice { run: RunChoice::Fresh, point: None, asked: false, may_double: false });
     }
-    let newest = store.runs().await?.last().copied();
+    let newest = match store.runs().await?.last() {
+        Some(&run) => Some(store.log(run).await?),
+        None => None,
+    };
     if let Some(wanted) = &options.from {
-        let point = store.load(wanted).await?;
-        if (point.newer > 0 || point.manifest.finished) && !options.allow_duplicates {
-            return Err(duplicates(&point));
-        }
-        let own = newest.is_some_and(|run| store.run_dir(run) == point.run_dir);
-        return Ok((if own { RunChoice::Newest } else { RunChoice::Fresh }, Some(point)));
+        return asked(store.load(wanted).await?, newest.as_ref(), options);
     }
-    let Some(run) = newest else { return Ok((RunChoice::Newest, None)) };
-    let log = store.log(run).await?;
+    let Some(log) = newest else { return Ok(Choice { run: RunChoice::Newest, point: None, asked: false, may_double: false }) };
+    if let Some(from) = unfulfilled(&log) {
+        // The last attempt was told where to begin, and has not committed anything since: that still holds.
+        let point = store.load(from).await?;
+        return Ok(Choice { run: RunChoice::Newest, point: Some(point), asked: true, may_double: true });
+    }
     match restore_point(&log, log.last_slot() + 1)? {
         Some(point) if point.manifest.finished => {
             // It may have been killed between its last commit and the publication.
             publish(store, prepared, &point).await?;
-            Ok((RunChoice::Fresh, None))
+            Ok(Choice { run: RunChoice::Fresh, point: None, asked: false, may_double: false })
         }
-        point => Ok((RunChoice::Newest, point)),
+        point => Ok(Choice { run: RunChoice::Newest, point, asked: false, may_double: false }),
+    }
+}
+
+/// Begins from a checkpoint that was asked for: in its own run if that is the newest, else in a new one. A run that has begun from it
+/// already is gone on with, as long as it has committed nothing.
+fn asked(point: RestorePoint, newest: Option<&Log>, options: &Options) -> Result<Choice> {
+    if (point.newer > 0 || point.manifest.finished) && !options.allow_duplicates {
+        return Err(duplicates(&point));
+    }
+    let path = point.path.canonicalize().unwrap_or_else(|_| point.path.clone()).display().to_string();
+    let run = match newest {
+        Some(log) if from_run(&point, log) => RunChoice::Newest,
+        Some(log) if unfulfilled(log) == Some(&path) => RunChoice::Newest,
+        Some(log)
+            if !options.allow_duplicates && log.manifests().next().is_some_and(|(_, newest)| newest.origin.as_ref() == Some(&path)) =>
+        {
+            let message = format!("run {} has begun from checkpoint {} already, and its output would be published again", log.run, path);
+            return Err(Error::new(Kind::Checkpoint, message)
+                .help("run without `-s` to go on with that run, or again with `--allow-duplicates` if that is acceptable"));
+        }
+        _ => RunChoice::Fresh,
+    };
+    Ok(Choice { run, point: Some(point), asked: true, may_double: options.allow_duplicates })
+}
+
+/// The checkpoint from which the newest attempt was told to begin, if it has not committed one of its own.
+fn unfulfilled(log: &Log) -> Option<&String> {
+    match log.entries.values().next_back()? {
+        Ok(LogEntry::Claim(claim)) => claim.from.as_ref(),
+        _ => None,
     }
 }
 

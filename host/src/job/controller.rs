@@ -52,6 +52,8 @@ pub(super) struct Controller {
     pending: Pending,
     lists: FileLists,
     facts: Vec<OperatorFacts>,
+    /// The manifest of another run from which this run began.
+    origin: Option<String>,
     parts: Parts,
     under_way: Option<UnderWay>,
     /// When the next checkpoint is due.
@@ -99,6 +101,7 @@ impl Controller {
             pending: Pending::new(begun.attempt, expected(plan), begun.epoch - 1),
             lists: FileLists::new(begun.attempt, plan.parallelism, plan.max_parallelism, restored),
             facts: facts(&prepared),
+            origin: begun.origin.clone(),
             parts: Parts::default(),
             under_way: None,
             due: plan.checkpoint.interval.map(|interval| started + interval),
@@ -248,6 +251,7 @@ impl Controller {
             parallelism: plan.parallelism,
             max_parallelism: plan.max_parallelism,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            origin: self.origin.clone(),
             operators: &self.facts,
         };
         let manifest = build_manifest(&facts, &ready, &self.lists);
@@ -290,7 +294,9 @@ impl Controller {
     /// but what the kept manifests name: a merge that was still under way came too late for the last of them.
     async fn end(&mut self, outcome: Outcome) -> Result<Outcome> {
         while let Some(done) = self.tasks.join_next().await {
-            joined(done)?;
+            if let Err(error) = joined(done) {
+                tracing::warn!("{error}");
+            }
         }
         collect(&self.store, &Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX }).await;
         self.observer.progress(&self.progress());

@@ -1,6 +1,5 @@
 //! Running a job in the foreground: from a plan to its summary.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -8,9 +7,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::checkpoint::decide::RestorePoint;
 use crate::checkpoint::store::Store;
 use crate::clock;
-use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running};
+use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running, Splits};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Layout, NodeKind, Plan};
+use crate::plan::{NodeKind, Plan};
 use crate::record::AttemptId;
 
 use super::begin::{Begun, begin};
@@ -74,11 +73,11 @@ async fn attempt(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn O
     let parties = Parties { prepared, store: store.clone(), control: Arc::clone(&control), metrics: Arc::clone(&metrics), observer };
     let mut controller = Controller::new(parties, &begun, started);
     let mut ended = controller.run(taken, signals).await;
-    if let Err(error) = &mut ended {
-        blame_newer(error, &store, begun.attempt).await;
-    }
     if !matches!(ended, Ok(Outcome::Finished)) {
         control.cancel();
+    }
+    if let Err(error) = &mut ended {
+        blame_newer(error, &store, begun.attempt).await;
     }
     let joined = join(running).await;
     // A worker's panic has already been told as the reason, if it was one.
@@ -125,18 +124,30 @@ async fn blame_newer(error: &mut Error, store: &Store, attempt: AttemptId) {
 }
 
 fn blueprint(prepared: &Prepared, begun: &mut Begun, control: &Arc<Control>, events: Events, metrics: &Arc<Metrics>) -> Blueprint {
-    let Layout { chains, edges, routes } = prepared.layout.clone();
+    let positions = std::mem::take(&mut begun.beginning.positions);
+    let mut sources = prepared.sources.clone();
+    // A split that was read to its end need not exist any more; its position is kept, lest it be read again when it comes back.
+    let mut ended: Vec<_> =
+        positions.iter().filter(|(_, position)| position.ended).map(|((node, split), _)| (*node, split.clone())).collect();
+    ended.sort();
+    for (node, split) in ended {
+        if let Some(Splits { names, .. }) = &mut sources[node]
+            && !names.contains(&split)
+        {
+            names.push(split);
+        }
+    }
     Blueprint {
         plan: Arc::clone(&prepared.plan),
-        layout: Layout { chains, edges, routes },
+        layout: prepared.layout.clone(),
         components: prepared.components.clone(),
-        sources: prepared.sources.clone(),
+        sources,
         sinks: prepared.sinks.clone(),
         attempt: begun.attempt,
         restored_from: begun.point.as_ref().map(|point| point.manifest.checkpoint),
         epoch: begun.epoch,
         states: Mutex::new(std::mem::take(&mut begun.beginning.states)),
-        positions: std::mem::take::<HashMap<_, _>>(&mut begun.beginning.positions),
+        positions,
         control: Arc::clone(control),
         events,
         metrics: Arc::clone(metrics),
@@ -148,9 +159,8 @@ fn listen() -> Result<UnboundedReceiver<i32>> {
     let mut signals = Signals::new()?;
     let (first, taken) = unbounded_channel();
     tokio::spawn(async move {
-        if first.send(signals.next().await).is_err() {
-            return;
-        }
+        // Nobody listens once the job has failed and only waits for its workers; the second signal counts all the same.
+        first.send(signals.next().await).unwrap_or(());
         std::process::exit(128 + signals.next().await);
     });
     Ok(taken)

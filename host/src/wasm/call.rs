@@ -1,6 +1,7 @@
 //! [`Runner`]: an instance's store, and what every call into it has in common: the batch at hand, the limits, the verdict.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wasmtime::Store;
 
@@ -33,6 +34,11 @@ impl Runner {
         let mut store = Store::new(engine.wasmtime(), guest);
         limits::apply(&mut store);
         Runner { store, limits, on_error, ticks: limits::ticks_in(limits.time), spent: false, _engine: engine.clone() }
+    }
+
+    pub(super) fn set_time(&mut self, time: Duration) {
+        self.limits.time = time;
+        self.ticks = limits::ticks_in(time);
     }
 
     pub(super) fn guest(&mut self) -> &mut Guest {

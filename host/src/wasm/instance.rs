@@ -1,6 +1,7 @@
 //! [`Instance`]: one running copy of a component, for one subtask. State and outputs are lent to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wasmtime::Store;
 use wasmtime::component::TypedFunc;
@@ -126,6 +127,11 @@ impl Instance {
         let Some(function) = self.functions.finish else { return Ok(()) };
         let function: TypedFunc<(ColumnIn<'_>,), Returned> = function;
         self.runner.transact(Phase::Finish, keys, |store, keys| function.call(store, (ColumnIn::new(&keys.keys),)))
+    }
+
+    /// Limits the time of the calls that follow, instead of the limit that it was opened with.
+    pub fn set_time(&mut self, time: Duration) {
+        self.runner.set_time(time);
     }
 
     /// The records that the last call rejected, in the order in which it did.

@@ -56,6 +56,9 @@ pub struct Claim {
     pub created: String,
     /// Different in every claim, so that a writer can tell its own from a twin's.
     pub token: String,
+    /// The manifest that the attempt was told to begin from, rather than the newest below the claim. Holds until it commits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
 /// Why a checkpoint was taken.
@@ -107,6 +110,9 @@ pub struct Manifest {
     pub new_bytes: u64,
     /// Bytes of all state files that it names.
     pub total_bytes: u64,
+    /// The manifest of another run from which this run began, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
     /// How far every source had read.
     pub sources: Vec<SourcePart>,
     /// The state of every operator.

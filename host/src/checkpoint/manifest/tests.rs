@@ -11,6 +11,7 @@ pub(crate) fn claim(attempt: u32) -> LogEntry {
         by: "host, process 7".into(),
         created: "2026-11-30T07:00:00.000Z".into(),
         token: "00ff".into(),
+        from: None,
     })
 }
 
@@ -41,6 +42,7 @@ pub(crate) fn manifest(attempt: u32, checkpoint: u64, files: Vec<StateFile>) -> 
         duration_ms: 17,
         new_bytes: 2000,
         total_bytes: 9000,
+        origin: None,
         sources: vec![SourcePart { uid: "lines".into(), splits: vec![SplitPosition { split: "a.txt".into(), position }] }],
         operators: vec![OperatorPart {
             uid: "count".into(),

@@ -40,6 +40,8 @@ pub struct CommitFacts<'a> {
     pub max_parallelism: u16,
     /// Time since the trigger, in milliseconds.
     pub duration_ms: u64,
+    /// The manifest of another run from which this run began.
+    pub origin: Option<String>,
     /// Every operator, in the order of the plan.
     pub operators: &'a [OperatorFacts],
 }
@@ -105,6 +107,7 @@ pub fn build_manifest(facts: &CommitFacts<'_>, ready: &Ready, lists: &FileLists)
         duration_ms: facts.duration_ms,
         new_bytes: ready.files.iter().flat_map(|(_, files)| files).map(bytes).sum(),
         total_bytes: operators.iter().flat_map(|operator| &operator.files).map(bytes).sum(),
+        origin: facts.origin.clone(),
         sources: ready.sources.clone(),
         operators,
         sinks: ready.sinks.clone(),

@@ -216,6 +216,7 @@ fn a_manifest_adds_what_is_new_to_what_was_there() {
         parallelism: 2,
         max_parallelism: 128,
         duration_ms: 5,
+        origin: None,
         operators: &operators,
     };
     let manifest = build_manifest(&facts, &ready, &lists);

@@ -60,12 +60,13 @@ impl Store {
         Ok(log)
     }
 
-    /// Claims a run for a new attempt. `by` says who runs it, for people. Older attempts are over from here on.
+    /// Claims a run for a new attempt. `by` says who runs it, for people; `from` which manifest it is to begin from, if not from the
+    /// newest of the run. Older attempts are over from here on.
     ///
     /// # Errors
     /// [`Kind::Fenced`] if someone else has claimed the run right afterwards; [`Kind::Checkpoint`] if the run's log can't be
     /// understood or is gone; [`Kind::Storage`] if the directory can't be read or written.
-    pub async fn claim(&self, choice: RunChoice, by: &str) -> Result<Claimed> {
+    pub async fn claim(&self, choice: RunChoice, by: &str, from: Option<&str>) -> Result<Claimed> {
         let mut run = self.choose(choice).await?;
         for _ in 0..TRIES {
             let log = self.log(run).await?;
@@ -76,7 +77,8 @@ impl Store {
             }
             let (slot, attempt) = (log.last_slot() + 1, AttemptId { run, attempt: next_attempt(&log)? });
             let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", clock::entropy(), clock::entropy()));
-            let claim = LogEntry::Claim(Claim { job: self.job.clone(), attempt, by: by.into(), created, token });
+            let claim =
+                LogEntry::Claim(Claim { job: self.job.clone(), attempt, by: by.into(), created, token, from: from.map(String::from) });
             if !self.put_new(run, &paths::entry(slot), text(&claim)?).await? {
                 continue;
             }

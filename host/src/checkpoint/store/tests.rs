@@ -40,7 +40,7 @@ impl Attempt {
     }
 
     async fn begin_with(store: &Store, choice: RunChoice) -> Attempt {
-        let claimed = store.claim(choice, "a test").await.unwrap();
+        let claimed = store.claim(choice, "a test", None).await.unwrap();
         let point = restore_point(&claimed.log, claimed.slot).unwrap();
         let restored = point.as_ref().map(|point| &point.manifest);
         let lists = FileLists::new(claimed.attempt, 1, 128, restored);
@@ -172,7 +172,7 @@ async fn of_many_that_claim_at_once_exactly_one_commits() {
         let (_dir, store) = store().await;
         let claim = |number: usize| {
             let store = store.clone();
-            tokio::spawn(async move { store.claim(RunChoice::Newest, &format!("claimant {number}")).await })
+            tokio::spawn(async move { store.claim(RunChoice::Newest, &format!("claimant {number}"), None).await })
         };
         let claims: Vec<_> = (0..8).map(claim).collect();
         let mut attempts = BTreeSet::new();
@@ -205,7 +205,7 @@ async fn fresh_runs_that_begin_at_once_are_different_runs() {
     let (_dir, store) = store().await;
     let claim = |_| {
         let store = store.clone();
-        tokio::spawn(async move { store.claim(RunChoice::Fresh, "a test").await.unwrap() })
+        tokio::spawn(async move { store.claim(RunChoice::Fresh, "a test", None).await.unwrap() })
     };
     let claims: Vec<_> = (0..6).map(claim).collect();
     let mut runs = BTreeSet::new();
@@ -432,7 +432,7 @@ async fn a_checkpoint_of_another_run_or_directory_is_brought_along() {
             std::fs::rename(store.run_dir(1), &run_dir).unwrap();
         }
         let point = store.load(run_dir.join(paths::entry(3)).to_str().unwrap()).await.unwrap();
-        let claimed = store.claim(RunChoice::Fresh, "a test").await.unwrap();
+        let claimed = store.claim(RunChoice::Fresh, "a test", None).await.unwrap();
         let adopted = store.adopt(&point, claimed.attempt).await.unwrap();
         assert_eq!(adopted.run_dir, store.run_dir(claimed.attempt.run));
         let epoch = next_epoch(&claimed.log).max(adopted.manifest.checkpoint + 1);
@@ -467,10 +467,10 @@ async fn a_run_whose_log_is_gone_is_an_error_and_not_an_empty_run() {
     let mut attempt = Attempt::begin(&store).await;
     attempt.commit(1).await;
     std::fs::remove_dir_all(store.run_dir(1).join("log")).unwrap();
-    let error = store.claim(RunChoice::Newest, "a test").await.unwrap_err();
+    let error = store.claim(RunChoice::Newest, "a test", None).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Checkpoint);
     assert!(error.message().contains("has files but no log"), "{error}");
-    assert_eq!(store.claim(RunChoice::Fresh, "a test").await.unwrap().attempt.run, 2);
+    assert_eq!(store.claim(RunChoice::Fresh, "a test", None).await.unwrap().attempt.run, 2);
 }
 
 #[tokio::test]
