@@ -17,6 +17,8 @@ mod errors;
 #[cfg(test)]
 mod flights;
 #[cfg(test)]
+mod from;
+#[cfg(test)]
 mod generator;
 #[cfg(test)]
 mod graphs;

@@ -28,7 +28,14 @@ pub trait Source: Send + Sync {
     /// Of kind `Config`, naming the source and what it can't read.
     fn splits(&self) -> Result<Vec<String>>;
 
+    /// How many of a subtask's splits are read in turn; each of the others begins when one of these has ended. All of them unless said
+    /// otherwise, because behind splits without end the others would never begin. At least 1.
+    fn read_in_turn(&self) -> usize {
+        usize::MAX
+    }
+
     /// Opens a split at a position; the default position is the start. A split that has ended stays ended and needs not exist any more.
+    /// What reading takes is taken at the first read only: a job may have very many splits.
     ///
     /// # Errors
     /// If the split is missing or can't be read, or is not what it was when the position was noted.
@@ -41,7 +48,7 @@ pub trait SplitReader: Send {
     /// reached `max_bytes` bytes, so the last one may go beyond; but if `max_records` is not 0, it adds a record or the split has ended.
     ///
     /// # Errors
-    /// If the split can't be read, or a record is no acceptable text. What was appended to `batch` and the reader are void then.
+    /// If the split can't be read or was changed, or a record is no acceptable text. What was appended to `batch` and the reader are void then.
     fn read(&mut self, batch: &mut Batch, max_records: usize, max_bytes: usize) -> Result<()>;
 
     /// Where the next record begins. `ended` says that there is none.

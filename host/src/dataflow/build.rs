@@ -217,7 +217,7 @@ impl<'s> Builder<'_, 's> {
         // The rate is the source's as a whole: a subtask's share is that of its splits.
         let share = readers.len() as f64 / names.len().max(1) as f64;
         let rate = settings.rate.filter(|_| !readers.is_empty()).map(|rate| RateLimit::new(rate as f64 * share, clock::now()));
-        Ok(SourceStage::new(readers, rate))
+        Ok(SourceStage::new(readers, source.read_in_turn(), rate))
     }
 
     fn operator(&self, node: usize, settings: &OperatorSettings) -> Result<OperatorStage> {

@@ -46,13 +46,14 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options)
     let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), from.as_deref()).await?;
     if run == RunChoice::Newest {
         // An attempt that was still running may have committed in between.
-        let newest = restore_point(&log, slot)?;
         match &point {
             Some(point) if asked => still_newest(point, &log, may_double)?,
-            _ if newest.as_ref().map(|point| &point.path) == point.as_ref().map(|point| &point.path) => {}
             _ => {
-                beginning = read(store, newest.as_ref(), prepared).await?;
-                point = newest;
+                let newest = restore_point(&log, slot)?;
+                if newest.as_ref().map(|newest| &newest.path) != point.as_ref().map(|point| &point.path) {
+                    beginning = read(store, newest.as_ref(), prepared).await?;
+                    point = newest;
+                }
             }
         }
     }

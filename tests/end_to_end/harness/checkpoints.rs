@@ -44,7 +44,8 @@ impl Place {
     pub fn manifests(&self, run: u32) -> Vec<Manifest> {
         let log = self.run_dir(run).join("log");
         let read = |name: &String| {
-            let path = log.join(name);
+            // Not what is still being written beside its place.
+            let path = log.join(name.strip_suffix(".json").map(|_| name)?);
             let json: Value = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
             let checkpoint = json["checkpoint"].as_u64().filter(|_| json["entry"] == "checkpoint")?;
             Some(Manifest { path, checkpoint, json })

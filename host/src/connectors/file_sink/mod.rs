@@ -129,28 +129,49 @@ impl FileSink {
         }
     }
 
-    /// Renames a file into view, unless that has been done.
+    /// Renames a file into view, unless that has been done: before, or by another process that publishes the same checkpoint just now.
     fn publish_one(&self, staged: &Staged, again: bool) -> Result<()> {
         let place = &self.place;
         let (from, to) = (place.inside(&staged.from)?, place.inside(&staged.to)?);
-        let differs = |path: &Path, size: u64| {
-            let what = format_args!("has {size} bytes, and {} were staged", staged.bytes).to_string();
-            Err(place.error(path, what).help("someone else wrote to it; put it back as it was, or move it away to begin anew with --fresh"))
-        };
         match (place.size(&from)?, place.size(&to)?) {
-            (Some(size), None) if size == staged.bytes => fs::rename(&from, &to).map_err(|error| place.io_error(&to, "publish it", &error)),
-            (Some(size), None) => differs(&from, size),
-            (Some(_), Some(_)) => Err(place.taken(&to)),
-            (None, Some(size)) if size == staged.bytes => Ok(()),
-            (None, Some(size)) => differs(&to, size),
-            (None, None) if again => {
-                tracing::info!("sink `{}`: {} was published, and has been taken away since", place.uid, staged.to);
+            (Some(size), None) if size == staged.bytes => self.rename(staged, &from, &to, again),
+            (Some(size), None) => Err(self.differs(staged, &from, size)),
+            // Looked at a second time: the other process may have renamed it after the first.
+            (Some(_), Some(_)) if place.size(&from)?.is_some() => Err(place.taken(&to)),
+            _ => self.check_published(staged, &from, &to, again),
+        }
+    }
+
+    /// Renames a file that was there into view.
+    fn rename(&self, staged: &Staged, from: &Path, to: &Path, again: bool) -> Result<()> {
+        match fs::rename(from, to) {
+            Err(error) if error.kind() == ErrorKind::NotFound && self.place.size(from)?.is_none() => {
+                self.check_published(staged, from, to, again)
+            }
+            done => done.map_err(|error| self.place.io_error(to, "publish it", &error)),
+        }
+    }
+
+    /// Checks that a file that is no longer staged was published.
+    fn check_published(&self, staged: &Staged, from: &Path, to: &Path, again: bool) -> Result<()> {
+        match self.place.size(to)? {
+            Some(size) if size == staged.bytes => Ok(()),
+            Some(size) => Err(self.differs(staged, to, size)),
+            None if again => {
+                tracing::info!("sink `{}`: {} was published, and has been taken away since", self.place.uid, staged.to);
                 Ok(())
             }
-            (None, None) => Err(place
-                .error(&from, format_args!("was staged by a committed checkpoint and is gone, nor is it published as {}", staged.to))
-                .help("put either file back; or begin without state with --fresh")),
+            None => {
+                let what = format_args!("was staged by a committed checkpoint and is gone, nor is it published as {}", staged.to);
+                Err(self.place.error(from, what).help("put either file back; or begin without state with --fresh"))
+            }
         }
+    }
+
+    fn differs(&self, staged: &Staged, path: &Path, size: u64) -> Error {
+        self.place
+            .error(path, format_args!("has {size} bytes, and {} were staged", staged.bytes))
+            .help("someone else wrote to it; put it back as it was, or move it away to begin anew with --fresh")
     }
 }
 

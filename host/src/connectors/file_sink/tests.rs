@@ -152,6 +152,40 @@ fn a_reader_may_have_taken_away_what_was_published_before_a_crash() {
 }
 
 #[test]
+fn a_rename_that_another_process_was_first_with_is_accepted() {
+    let (_guard, dir, sink) = ready();
+    let staged = stage(&sink, attempt(1), 0, 1, &["x"]).remove(0);
+    let (from, to) = (dir.join(&staged.from), dir.join(&staged.to));
+    // Both have seen it staged and not published; then the other one renames it.
+    fs::rename(&from, &to).unwrap();
+    sink.rename(&staged, &from, &to, false).unwrap();
+    assert_eq!(visible(&dir), [(staged.to.clone(), "x\n".into())]);
+    fs::write(&to, "longer").unwrap();
+    let error = sink.rename(&staged, &from, &to, false).unwrap_err();
+    assert!(error.message().contains("has 6 bytes, and 2 were staged"), "{}", error.message());
+    fs::remove_file(&to).unwrap();
+    assert!(sink.rename(&staged, &from, &to, false).unwrap_err().message().contains("is gone, nor is it published"));
+    sink.rename(&staged, &from, &to, true).unwrap();
+    // Not found may also be where it should go to.
+    fs::write(&from, "x\n").unwrap();
+    let error = sink.rename(&staged, &from, &dir.join("gone/x"), true).unwrap_err();
+    assert!(error.message().contains("gone/x: can't publish it"), "{}", error.message());
+}
+
+#[test]
+fn two_processes_may_publish_the_same_checkpoint_at_once() {
+    let (_guard, dir, sink) = ready();
+    let staged: Vec<_> = (0..300).flat_map(|subtask| stage(&sink, attempt(1), subtask, 1, &["x"])).collect();
+    std::thread::scope(|scope| {
+        let publish = || FileSink::new("out", &dir).publish(&staged, false);
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(publish)).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+    });
+    assert_eq!(visible(&dir).len(), 300);
+    assert!(staging(&dir).is_empty());
+}
+
+#[test]
 fn staged_output_that_is_gone_or_was_changed_is_named() {
     let (_guard, dir, sink) = ready();
     let staged = stage(&sink, attempt(1), 0, 1, &["x"]);

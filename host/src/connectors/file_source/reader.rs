@@ -1,8 +1,8 @@
 //! [`Reader`]: a file being read, line by line, straight into a column.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str;
 
 use crate::connectors::{MAX_LINE, SplitReader, end_value};
@@ -12,10 +12,11 @@ use crate::record::{Batch, Column, Position};
 /// Bytes read from the file at once.
 const BUFFER: usize = 256 << 10;
 
-/// A file being read.
+/// A file being read. It is open, and has its buffer, from the first read to the end only: a source may have more files than a process
+/// may open.
 pub(super) struct Reader {
     place: Place,
-    /// None when the split has ended.
+    /// None before the first read, and when the split has ended.
     file: Option<BufReader<File>>,
     position: Position,
 }
@@ -35,6 +36,38 @@ impl Place {
     fn unreadable(&self, error: &io::Error) -> Error {
         let error = self.error(Kind::Storage, format_args!("can't be read: {error}"));
         error.help("make the file readable again; the job then goes on from its last checkpoint")
+    }
+
+    /// Opens the file where a line begins: at its start, or behind a line feed. Otherwise it is not what it was.
+    fn open_at(&self, offset: u64) -> Result<File> {
+        let (mut file, length) = self.open().map_err(|error| self.unreadable(&error))?;
+        if offset == 0 {
+            return Ok(file);
+        }
+        if length < offset {
+            return Err(self.changed(format_args!("it has {length} bytes, and {offset} had been read")));
+        }
+        let mut before = [0];
+        file.seek(SeekFrom::Start(offset - 1)).and_then(|_| file.read_exact(&mut before)).map_err(|error| self.unreadable(&error))?;
+        if before != *b"\n" {
+            return Err(self.changed(format_args!("no line begins at byte {offset}, up to which it had been read")));
+        }
+        Ok(file)
+    }
+
+    /// The file and its length.
+    fn open(&self) -> io::Result<(File, u64)> {
+        // Not opened before: opening a pipe would wait for its writer.
+        let metadata = fs::metadata(&self.path)?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        Ok((File::open(&self.path)?, metadata.len()))
+    }
+
+    fn changed(&self, how: std::fmt::Arguments) -> Error {
+        let error = self.error(Kind::Checkpoint, format_args!("the file was changed since the checkpoint: {how}"));
+        error.help("put the file back as it was, or begin without state with --fresh")
     }
 
     /// An error about the line of record `record`, counted from 0 on.
@@ -58,23 +91,27 @@ impl SplitReader for Ended {
 }
 
 impl Reader {
-    /// Opens the file at `path` where `position` says.
+    /// Of the file at `path`, from where `position` says on. What can't be read there is found now; the file stays closed.
     ///
     /// # Errors
-    /// If it can't be read, or there is no beginning of a line at that position.
-    pub(super) fn open(uid: &str, path: PathBuf, skip_lines: u64, position: &Position) -> Result<Self> {
+    /// If it can't be opened, or there is no beginning of a line at that position.
+    pub(super) fn new(uid: &str, path: PathBuf, skip_lines: u64, position: &Position) -> Result<Self> {
         let place = Place { uid: uid.into(), path, skip_lines };
-        let mut file = open_file(&place.path).map_err(|error| place.unreadable(&error))?;
-        let mut position = position.clone();
+        place.open_at(position.offset)?;
+        Ok(Reader { place, file: None, position: position.clone() })
+    }
+
+    /// Opens the file for the first read. It is checked again: it may have been changed since.
+    fn begin(&mut self) -> Result<()> {
+        let Reader { place, position, .. } = self;
+        let mut file = BufReader::with_capacity(BUFFER, place.open_at(position.offset)?);
         if position.offset == 0 {
-            position.offset = skip(&mut file, skip_lines).map_err(|error| place.unreadable(&error))?;
-        } else {
-            seek(&place, &mut file, position.offset)?;
+            position.offset = skip(&mut file, place.skip_lines).map_err(|error| place.unreadable(&error))?;
         }
         // Ended from here on if nothing follows: a last line without an end may have been skipped, and its position is no line's start.
         position.ended = file.fill_buf().map_err(|error| place.unreadable(&error))?.is_empty();
-        let file = (!position.ended).then_some(file);
-        Ok(Reader { place, file, position })
+        self.file = (!position.ended).then_some(file);
+        Ok(())
     }
 
     /// Checks values from `first` on to be text, all at once where they are.
@@ -96,6 +133,9 @@ impl Reader {
 
 impl SplitReader for Reader {
     fn read(&mut self, batch: &mut Batch, max_records: usize, max_bytes: usize) -> Result<()> {
+        if self.file.is_none() && !self.position.ended {
+            self.begin()?;
+        }
         let Some(file) = &mut self.file else { return Ok(()) };
         let values = &mut batch.values;
         let (first, start) = (values.len(), values.bytes.len());
@@ -152,14 +192,6 @@ fn append_line(file: &mut BufReader<File>, bytes: &mut Vec<u8>) -> io::Result<Li
     Ok(Line { read: read as u64, length: (bytes.len() - start) as u64, last: !whole })
 }
 
-fn open_file(path: &Path) -> io::Result<BufReader<File>> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
-    }
-    Ok(BufReader::with_capacity(BUFFER, file))
-}
-
 /// Leaves out `lines` lines; how many bytes they had.
 fn skip(file: &mut BufReader<File>, lines: u64) -> io::Result<u64> {
     let mut skipped = 0;
@@ -170,22 +202,4 @@ fn skip(file: &mut BufReader<File>, lines: u64) -> io::Result<u64> {
         }
     }
     Ok(skipped)
-}
-
-/// Goes to where a line begins: behind a line feed. Otherwise the file is not what it was.
-fn seek(place: &Place, file: &mut BufReader<File>, offset: u64) -> Result<()> {
-    let length = file.get_ref().metadata().map_err(|error| place.unreadable(&error))?.len();
-    let changed = |how: String| {
-        let error = place.error(Kind::Checkpoint, format_args!("the file was changed since the checkpoint: {how}"));
-        Err(error.help("put the file back as it was, or begin without state with --fresh"))
-    };
-    if length < offset {
-        return changed(format!("it has {length} bytes, and {offset} had been read"));
-    }
-    let mut before = [0];
-    file.seek(SeekFrom::Start(offset - 1)).and_then(|_| file.read_exact(&mut before)).map_err(|error| place.unreadable(&error))?;
-    if before != *b"\n" {
-        return changed(format!("no line begins at byte {offset}, up to which it had been read"));
-    }
-    Ok(())
 }

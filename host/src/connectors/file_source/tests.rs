@@ -135,7 +135,8 @@ fn splits_are_the_visible_regular_files_by_name() {
     let expected = if cfg!(unix) { vec!["B", "a.txt", "b.txt", "link"] } else { vec!["B", "a.txt", "b.txt"] };
     let source = FileSource::new("lines", dir.path(), 0);
     assert_eq!(source.splits().unwrap(), expected);
-    assert!(source.open("a.txt", &Position::default()).unwrap().position().ended);
+    let (records, positions) = read(&source, "a.txt", &Position::default(), &[(1, 1)]).unwrap();
+    assert_eq!((records.len(), positions.last()), (0, Some(&Position { ended: true, ..Position::default() })));
     assert_eq!(FileSource::new("lines", &dir.path().join(".hidden"), 0).splits().unwrap(), [".hidden"]);
 }
 
@@ -185,6 +186,84 @@ fn a_file_that_was_changed_is_not_taken_for_the_one_that_was_read() {
 }
 
 #[test]
+fn a_file_that_is_changed_before_its_first_read_is_refused_then() {
+    let dir = directory(&[("in.txt", b"one\ntwo\nthree")]);
+    let source = FileSource::new("lines", dir.path(), 0);
+    let position = Position { offset: 8, records: 2, ended: false };
+    for (content, what) in [("one\n", "it has 4 bytes, and 8 had been read"), ("one, two, three", "no line begins at byte 8")] {
+        fs::write(dir.path().join("in.txt"), "one\ntwo\nthree").unwrap();
+        let mut reader = source.open("in.txt", &position).unwrap();
+        fs::write(dir.path().join("in.txt"), content).unwrap();
+        let error = reader.read(&mut Batch::default(), 1, 1).unwrap_err();
+        assert_eq!(error.kind(), Kind::Checkpoint);
+        assert!(error.message().contains("in.txt: the file was changed") && error.message().contains(what), "{}", error.message());
+    }
+    for position in [position, Position::default()] {
+        fs::write(dir.path().join("in.txt"), "one\ntwo\nthree").unwrap();
+        let mut reader = source.open("in.txt", &position).unwrap();
+        fs::remove_file(dir.path().join("in.txt")).unwrap();
+        let error = reader.read(&mut Batch::default(), 1, 1).unwrap_err();
+        assert!(error.kind() == Kind::Storage && error.message().contains("in.txt: can't be read"), "{}", error.message());
+    }
+}
+
+/// How many files in a directory this process has open.
+#[cfg(target_os = "linux")]
+fn open_files(dir: &TempDir) -> usize {
+    let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    links.filter(|link| link.starts_with(dir.path())).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_is_open_from_its_first_read_to_its_end_only() {
+    let dir = directory(&[]);
+    let content = b"one\ntwo\n";
+    // More than a process may usually open.
+    let names: Vec<String> = (0..1500).map(|number| number.to_string()).collect();
+    names.iter().for_each(|name| fs::write(dir.path().join(name), content).unwrap());
+    let source = FileSource::new("lines", dir.path(), 0);
+    let middle = Position { offset: 4, records: 1, ended: false };
+    let positions = [Position::default(), middle];
+    let opened = names.iter().zip(positions.iter().cycle()).map(|(name, position)| source.open(name, position).unwrap());
+    let mut readers: Vec<_> = opened.collect();
+    assert_eq!(open_files(&dir), 0);
+    for reader in &mut readers[..3] {
+        reader.read(&mut Batch::default(), 1, 100).unwrap();
+    }
+    assert_eq!(open_files(&dir), 3);
+    let mut records = 3;
+    for reader in &mut readers {
+        let mut batch = Batch::default();
+        while !reader.position().ended {
+            reader.read(&mut batch, 10, 100).unwrap();
+        }
+        records += batch.len();
+        assert!(open_files(&dir) <= 2);
+    }
+    assert_eq!((records, open_files(&dir)), (750 * 2 + 750, 0));
+    assert_eq!(source.read_in_turn(), 1);
+}
+
+#[test]
+fn a_split_that_had_ended_is_not_looked_for() {
+    let ended = Position { offset: 77, records: 9, ended: true };
+    let dir = directory(&[("other.txt", b"1\n"), ("in.txt", b"changed since, and longer\n")]);
+    // Neither the file, nor the directory; and another file, or one that can't be read any more, in its place.
+    for (path, split) in [
+        (dir.path().to_path_buf(), "gone.txt"),
+        (dir.path().to_path_buf(), "in.txt"),
+        (dir.path().join("gone"), "in.txt"),
+        (dir.path().join("other.txt"), "in.txt"),
+        (dir.path().join("other.txt/below"), "in.txt"),
+    ] {
+        let source = FileSource::new("lines", &path, 1);
+        let (records, positions) = read(&source, split, &ended, &[(1, 1)]).unwrap();
+        assert_eq!((records.len(), positions.as_slice()), (0, &[ended.clone()][..]), "{}", path.display());
+    }
+}
+
+#[test]
 fn a_split_that_is_gone_is_an_error_unless_it_had_ended() {
     let dir = directory(&[("in.txt", b"one\n")]);
     let source = FileSource::new("lines", dir.path(), 0);
@@ -205,7 +284,9 @@ fn a_split_that_is_gone_is_an_error_unless_it_had_ended() {
 fn a_header_alone_is_a_split_that_has_ended() {
     for header in ["name,count", "name,count\n"] {
         let dir = directory(&[("in.csv", header.as_bytes())]);
-        let position = FileSource::new("lines", dir.path(), 1).open("in.csv", &Position::default()).unwrap().position();
-        assert_eq!(position, Position { offset: header.len() as u64, records: 0, ended: true });
+        let source = FileSource::new("lines", dir.path(), 1);
+        let (records, positions) = read(&source, "in.csv", &Position::default(), &[(1, 1)]).unwrap();
+        let ended = Position { offset: header.len() as u64, records: 0, ended: true };
+        assert_eq!((records.len(), positions), (0, vec![Position::default(), ended]));
     }
 }

@@ -1,0 +1,90 @@
+//! Beginning from a checkpoint that was asked for: what was asked for holds until it is done, and is done once.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::flights;
+use crate::harness::{JobFile, Place, assert_lines};
+use crate::runs::stopped;
+
+/// The newest manifest of a copy of the job's checkpoints, as if brought from another machine.
+fn elsewhere(place: &Place) -> (Place, PathBuf) {
+    let backup = place.copy();
+    let manifest = backup.manifests(1).pop().expect("it has checkpoints").path;
+    // The job itself knows nothing of that run.
+    fs::remove_dir_all(place.path("checkpoints")).unwrap();
+    fs::remove_dir_all(place.path("out")).unwrap();
+    (backup, manifest)
+}
+
+#[test]
+fn a_run_that_began_from_elsewhere_is_gone_on_with_and_not_begun_again() {
+    let place = stopped();
+    let published = place.lines("out");
+    let (_backup, manifest) = elsewhere(&place);
+    let manifest = manifest.to_string_lossy().into_owned();
+    place.set_job(&flights::job("rate = 4000"));
+    let mut running = place.start(&["-s", &manifest]);
+    running.wait_until("a checkpoint", || place.newest(1) > 0);
+    running.kill();
+    // As a supervisor does that starts the same command again.
+    place.run(&["-s", &manifest]).ends_with(5).says(&["run 1 has begun from checkpoint", "--allow-duplicates"]);
+    place.set_job(&flights::job(""));
+    place.run(&[]).succeeds().says(&["resuming run 1"]);
+    assert_lines([published, place.lines("out")].concat(), flights::oracle(), "before and after the move");
+}
+
+#[test]
+fn what_was_asked_for_holds_until_something_is_committed() {
+    let place = stopped();
+    let published = place.lines("out");
+    let (_backup, manifest) = elsewhere(&place);
+    let asked = |place: &Place, checkpoint: &str| {
+        place.set_job(&flights::job("rate = 1").checkpoint("dir = \"checkpoints\""));
+        let mut running = place.start(&["-s", checkpoint, "--allow-duplicates"]);
+        running.wait_for_stderr("resuming run");
+        running.kill();
+    };
+    asked(&place, &manifest.to_string_lossy());
+    place.set_job(&flights::job(""));
+    place.run(&[]).succeeds().says(&["resuming run 1 from checkpoint"]);
+    assert_lines([published, place.lines("out")].concat(), flights::oracle(), "from elsewhere");
+
+    // The same within a run: an older checkpoint stays the one to begin from.
+    let place = stopped();
+    let oldest = place.manifests(1)[0].checkpoint.to_string();
+    asked(&place, &oldest);
+    place.set_job(&flights::job(""));
+    place.run(&[]).succeeds().says(&[&format!("resuming run 1 from checkpoint {oldest} ")]);
+}
+
+#[test]
+fn a_split_that_was_read_and_comes_back_is_not_read_again() {
+    let job = |rate: &str| {
+        JobFile::new("20ms")
+            .source("lines", &format!("type = \"file\"\npath = \"input\"\n{rate}"))
+            .operator("pass", "fixture-misbehave", &["lines"], "config = { on = \"never\", how = \"panic\" }")
+            .file_sink("out", &["pass"])
+    };
+    let place = Place::new(&job("rate = 400"));
+    let lines = |file: &str, count: usize| (0..count).map(|number| format!("{file}-{number}")).collect::<Vec<_>>();
+    place.write_lines("input/a", lines("a", 5));
+    place.write_lines("input/b", lines("b", 400));
+    let split_a = place.path("input/a");
+    let aside = place.path("aside");
+    for round in 0..3 {
+        // Away in the second round, back in the third.
+        let (before, newest) = (place.lines("out").len(), place.newest(1));
+        let mut running = place.start(&[]);
+        running.wait_until("more lines", || place.lines("out").len() > before + 20 && place.newest(1) > newest);
+        running.kill();
+        if round == 0 {
+            fs::rename(&split_a, &aside).unwrap();
+        } else if round == 1 {
+            fs::rename(&aside, &split_a).unwrap();
+        }
+    }
+    place.set_job(&job(""));
+    place.run(&[]).succeeds();
+    assert_lines(place.lines("out"), [lines("a", 5), lines("b", 400)].concat(), "each line once");
+}
