@@ -133,7 +133,13 @@ pub(crate) fn start() -> Vec<Row> {
     let dir = tempfile::tempdir().expect("a directory");
     let job = dir.path().join("job.toml");
     let words = Words { keys: 100, distribution: "uniform", lines: 1, parallelism: 1, interval: Some("1s") };
-    std::fs::write(&job, words.toml().replace("blackhole", "stdout").replace("count\"]", "tokenize\"]")).expect("a writable directory");
+    // Lines pass through an operator to standard output.
+    let (source, _) =
+        words.toml().split_once("[[operator]]").map(|(source, rest)| (source.to_owned(), rest.to_owned())).expect("operators");
+    let component = guest("fixture_flat_map");
+    let rest = format!("[[operator]]\nuid = \"pass\"\ncomponent = \"{component}\"\ninputs = [\"lines\"]\nconfig = {{ times = 1 }}\n");
+    let sink = "[[sink]]\nuid = \"out\"\ntype = \"stdout\"\ninputs = [\"pass\"]\n";
+    std::fs::write(&job, format!("{source}{rest}{sink}")).expect("a writable directory");
     let first = || {
         #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
         let start = Instant::now();

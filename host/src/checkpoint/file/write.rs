@@ -62,28 +62,43 @@ pub fn write(facts: FileFacts<'_>, changes: &[Changes]) -> Result<Written> {
     })
 }
 
-/// A change with what decides its place most often, so that sorting seldom looks at keys.
-struct Ranked<'a> {
-    place: u32,
-    prefix: u64,
-    change: Change<'a>,
-}
-
 fn write_sorted(facts: FileFacts<'_>, changes: &[Changes]) -> Result<Written, FileError> {
     let (states, places) = by_name(facts.states);
-    let mut ranked = Vec::with_capacity(changes.iter().map(Changes::len).sum());
+    let mut all = Vec::with_capacity(changes.iter().map(Changes::len).sum());
     for mut change in changes.iter().flat_map(Changes::iter) {
         let Some(&state) = places.get(usize::from(change.state)) else {
             return Err(FileError::Inconsistent(format!("a change is of state {}, and there are {}", change.state, places.len())));
         };
         change.state = state;
-        let place = u32::from(change.group) << 16 | u32::from(state);
-        ranked.push(Ranked { place, prefix: prefix(change.key), change });
+        all.push(change);
     }
-    ranked.sort_unstable_by(|a, b| (a.place, a.prefix).cmp(&(b.place, b.prefix)).then_with(|| a.change.key.cmp(b.change.key)));
     let mut writer = Writer::new(facts.operator, states, facts.groups, facts.epochs, false);
-    ranked.iter().try_for_each(|ranked| writer.push(ranked.change))?;
+    for rank in ranked(&all) {
+        writer.push(all[number(rank)])?;
+    }
     writer.finish()
+}
+
+/// The order of changes, as ranks: key group, state, the first eight bytes of the key and the change's number in one integer, so that
+/// sorting moves little and seldom looks at keys.
+fn ranked(changes: &[Change<'_>]) -> Vec<u128> {
+    let rank = |(number, change): (usize, &Change<'_>)| {
+        let place = u128::from(change.group) << 16 | u128::from(change.state);
+        // A snapshot has far fewer entries than a u32 counts: each takes more than a byte of memory.
+        place << 96 | u128::from(prefix(change.key)) << 32 | u128::from(number as u32)
+    };
+    let mut ranks: Vec<u128> = changes.iter().enumerate().map(rank).collect();
+    ranks.sort_unstable();
+    // Where the first eight bytes are equal, the whole keys decide.
+    for run in ranks.chunk_by_mut(|a, b| a >> 32 == b >> 32).filter(|run| run.len() > 1) {
+        run.sort_unstable_by_key(|&rank| changes[number(rank)].key);
+    }
+    ranks
+}
+
+/// The change's number in a rank.
+fn number(rank: u128) -> usize {
+    rank as u32 as usize
 }
 
 /// The first eight bytes of a key as a number that sorts as they do.
