@@ -161,7 +161,7 @@ pub(crate) fn start() -> Vec<Row> {
     let size = std::fs::metadata(env!("CARGO_BIN_EXE_cofferdam")).expect("the binary").len() as f64 / 1e6;
     vec![
         Row("start of the process to the first record out, components cached".into(), format!("{took:.0} ms")),
-        Row("size of the release binary, with line tables".into(), format!("{size:.1} MB")),
+        Row("size of the release binary".into(), format!("{size:.1} MB")),
         Row("memory of an idle job, -p 1".into(), idle()),
     ]
 }
