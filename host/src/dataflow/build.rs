@@ -67,7 +67,18 @@ pub struct Splits {
 
 /// A dataflow that runs on its worker threads.
 pub struct Running {
-    workers: timely::communication::WorkerGuards<()>,
+    /// None only once they are being waited for.
+    workers: Option<timely::communication::WorkerGuards<()>>,
+    control: Arc<Control>,
+}
+
+impl Drop for Running {
+    /// Dropping the workers waits for them, so they must not go on.
+    fn drop(&mut self) {
+        if self.workers.is_some() {
+            self.control.cancel();
+        }
+    }
 }
 
 impl Running {
@@ -75,8 +86,8 @@ impl Running {
     ///
     /// # Errors
     /// When a worker panicked.
-    pub fn join(self) -> Result<()> {
-        let ended: Vec<_> = self.workers.join();
+    pub fn join(mut self) -> Result<()> {
+        let ended = self.workers.take().map(timely::communication::WorkerGuards::join).unwrap_or_default();
         match ended.into_iter().find_map(std::result::Result::err) {
             Some(panic) => Err(Error::new(Kind::Internal, format!("a worker thread panicked: {panic}"))),
             None => Ok(()),
@@ -92,6 +103,7 @@ pub fn start(blueprint: Blueprint) -> Result<Running> {
     let parallelism = blueprint.plan.parallelism;
     let subtasks = || (0..parallelism).map(|_| Arc::default()).collect();
     let credits: Arc<Vec<Vec<Arc<Credit>>>> = Arc::new(blueprint.layout.chains.iter().map(|_| subtasks()).collect());
+    let control = Arc::clone(&blueprint.control);
     let blueprint = Arc::new(blueprint);
     let workers = timely::execute(timely::Config::process(usize::from(parallelism)), move |worker| {
         let _panics = Panics(Arc::clone(&blueprint));
@@ -106,7 +118,7 @@ pub fn start(blueprint: Blueprint) -> Result<Running> {
         worker.installed_dataflows().into_iter().for_each(|dataflow| worker.drop_dataflow(dataflow));
     });
     let workers = workers.map_err(|error| Error::new(Kind::Internal, format!("worker threads could not be started: {error}")))?;
-    Ok(Running { workers })
+    Ok(Running { workers: Some(workers), control })
 }
 
 /// Tells of a worker that panics, and ends the others, which would wait for it.
