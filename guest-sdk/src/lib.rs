@@ -36,14 +36,30 @@
 //!
 //! # The struct
 //!
-//! `#[operator]` on a struct makes it an operator's. Fields that are states, [`ValueState`], [`ListState`] and [`ReducingState`], are
-//! kept by the host under the field's name, a value for each key. All other fields are made with `Default` and are caches: they are
-//! lost whenever the instance is replaced, and what a failing record did to them is not undone.
+//! `#[operator]` on a struct makes it an operator's. Fields that are states, [`ValueState`], [`ListState`], [`MapState`],
+//! [`ReducingState`] and [`AggregatingState`], are kept by the host under the field's name, a value for each key. All other fields are
+//! made with `Default` and are caches: they are lost whenever the instance is replaced, and what a failing record did to them is not
+//! undone.
 //!
 //! * `#[operator(key = K)]`: records have the key `K`, and state is kept per key. Without it there is neither.
 //! * `#[operator(name = "…", version = "…")]`: for people; the crate's name and version unless given.
 //! * `#[state(name = "…")]` on a field: the state's name, if it is not the field's. `#[state(version = 2)]`: its version, to be raised
 //!   with every change of its type.
+//! * `#[state(ttl = "10m")]`: its values live for ten minutes from when they were last written: of a list each element, of a map each
+//!   field's value. `#[state(ttl = "10m", ttl_from = "access")]`: from when they were last written or read. What has expired is not
+//!   there any more, and the host removes it from memory and from checkpoints by and by. How long values live may be changed at any
+//!   time, but not whether they live for ever: that is another state, with another name.
+//!
+//! # Time to live
+//!
+//! Values expire by the wall clock of the machine, read once when a call begins, so that a batch sees one time. The time when a value
+//! was last written stays with it in checkpoints: a job that was down for longer than values live begins without them. If the clock
+//! goes backwards, values live longer by as much; one that had expired is seen again, if the host has not removed it yet. In tests
+//! [`Harness::set_processing_time`](testing::Harness::set_processing_time) is the clock.
+//!
+//! Where reading counts (`ttl_from = "access"`), a read is a write, also for the size of checkpoints; a list is then written whole. It
+//! counts even if its record is rejected in the end, and iterators read up to 64 KiB ahead. The values of such a state are not fetched
+//! for all keys of a batch at once, so reading costs a call to the host for each key.
 //!
 //! # The methods
 //!
@@ -124,13 +140,13 @@ pub use log::{Level, log};
 pub use output::{KeyedOutput, Output};
 pub use schema::{Schema, Structure};
 pub use serde;
-pub use state::{ListIter, ListState, Max, Min, Reduce, ReducingState, Sum, ValueState};
+pub use state::{Aggregate, AggregatingState, ListIter, ListState, MapIter, MapState, Max, Min, Reduce, ReducingState, Sum, ValueState};
 
 /// What an operator's file imports.
 pub mod prelude {
     pub use crate::{
-        Context, Json, KeyedOutput, ListState, Max, Meta, Min, Output, Reduce, ReducingState, Result, Schema, Sum, ValueState, bail,
-        operator, record,
+        Aggregate, AggregatingState, Context, Json, KeyedOutput, ListState, MapState, Max, Meta, Min, Output, Reduce, ReducingState,
+        Result, Schema, Sum, ValueState, bail, operator, record,
     };
 }
 
@@ -141,7 +157,7 @@ pub mod private {
     pub use crate::operator::{Fields, Operator, describe, input};
     pub use crate::output::NoOutput;
     pub use crate::scope::Scope;
-    pub use crate::state::{Handle, StateDescriptor};
+    pub use crate::state::{Declared, Handle, StateDescriptor, Ttl};
 }
 
 /// Exports an operator as the component that its crate is, with the hooks that it has. Written by `#[operator]`.

@@ -23,6 +23,8 @@ mod generator;
 #[cfg(test)]
 mod graphs;
 #[cfg(test)]
+mod maps;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod misbehave;

@@ -52,8 +52,13 @@ fn a_component_that_declares_other_state_is_refused() {
 fn state_of_another_kind_or_schema_or_version_is_refused() {
     let state = "\"name\": \"sum\",\n          \"kind\": \"reducing\",\n          \"schema\": \"postcard:u64\",\n          \"version\": 1";
     for (old, new, words) in [
-        ("reducing", "list", ["state `sum` is of kind List in the checkpoint and Reducing", "--fresh"]),
+        ("reducing", "list", ["state `sum` is of kind list in the checkpoint and reducing", "--fresh"]),
         ("postcard:u64", "postcard:i64", ["has schema postcard:i64 (version 1) in the checkpoint and postcard:u64 (version 1)", "--fresh"]),
+        (
+            "\"version\": 1",
+            "\"version\": 1,\n          \"ttl\": { \"ms\": 5, \"from\": \"write\" }",
+            ["state `sum` has a time to live in the checkpoint and no time to live in the component", "--fresh"],
+        ),
         ("\"version\": 1", "\"version\": 2", ["has schema postcard:u64 (version 2) in the checkpoint", "and postcard:u64 (version 1)"]),
     ] {
         let (place, _) = stopped();

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::{Error, Field, Fields, Ident, ItemStruct, LitInt, LitStr, Result, Type};
 
@@ -19,7 +20,18 @@ struct State {
     ty: Type,
     name: String,
     version: u32,
+    ttl: Option<Ttl>,
 }
+
+/// How long a state's values live.
+#[derive(Clone, Copy)]
+struct Ttl {
+    ms: u64,
+    from_access: bool,
+}
+
+/// The types that are states.
+const STATES: [&str; 5] = ["ValueState", "ListState", "MapState", "ReducingState", "AggregatingState"];
 
 /// The struct without our attributes, and its `Fields`.
 pub fn expand(arguments: TokenStream, mut item: ItemStruct) -> Result<TokenStream> {
@@ -70,39 +82,67 @@ fn parse_arguments(tokens: TokenStream) -> Result<Arguments> {
 /// The field as a state, if its type is one. Takes `#[state]` off it.
 fn take_state(field: &mut Field) -> Result<Option<State>> {
     let Some(ident) = field.ident.clone() else { return Ok(None) };
-    let mut state = State { name: plain_name(&ident), field: ident, ty: field.ty.clone(), version: 1 };
+    let mut state = State { name: plain_name(&ident), field: ident, ty: field.ty.clone(), version: 1, ttl: None };
     let (ours, others) = field.attrs.drain(..).partition(|attribute| attribute.path().is_ident("state"));
     field.attrs = others;
     let ours: Vec<syn::Attribute> = ours;
+    let mut from = None;
     for attribute in &ours {
-        attribute.parse_nested_meta(|meta| {
-            if meta.path.is_ident("name") {
-                state.name = meta.value()?.parse::<LitStr>()?.value();
-            } else if meta.path.is_ident("version") {
-                let version: LitInt = meta.value()?.parse()?;
-                state.version = version.base10_parse()?;
-                if state.version == 0 {
-                    return Err(Error::new_spanned(version, "versions begin with 1"));
-                }
-            } else {
-                return Err(meta.error("`#[state]` takes `name` and `version`"));
-            }
-            Ok(())
-        })?;
+        attribute.parse_nested_meta(|meta| read_setting(&meta, &mut state, &mut from))?;
+    }
+    match (from, &mut state.ttl) {
+        (Some((_, from_access)), Some(ttl)) => ttl.from_access = from_access,
+        (Some((text, _)), None) => return Err(Error::new_spanned(text, "`ttl_from` means nothing without `ttl`")),
+        (None, _) => {}
     }
     match (is_state(&field.ty), ours.first()) {
         (true, _) => Ok(Some(state)),
         (false, Some(attribute)) => {
-            Err(Error::new_spanned(attribute, "`#[state]` goes on a field of type ValueState, ListState or ReducingState"))
+            let message = format!("`#[state]` goes on a field of one of the types {}", STATES.join(", "));
+            Err(Error::new_spanned(attribute, message))
         }
         (false, None) => Ok(None),
     }
 }
 
+/// Reads one setting of `#[state(…)]`. `from` gets what `ttl_from` says, with the text that says it.
+fn read_setting(meta: &ParseNestedMeta<'_>, state: &mut State, from: &mut Option<(LitStr, bool)>) -> Result<()> {
+    if meta.path.is_ident("name") {
+        state.name = meta.value()?.parse::<LitStr>()?.value();
+    } else if meta.path.is_ident("version") {
+        let version: LitInt = meta.value()?.parse()?;
+        state.version = version.base10_parse()?;
+        if state.version == 0 {
+            return Err(Error::new_spanned(version, "versions begin with 1"));
+        }
+    } else if meta.path.is_ident("ttl") {
+        state.ttl = Some(Ttl { ms: read_duration(&meta.value()?.parse()?)?, from_access: false });
+    } else if meta.path.is_ident("ttl_from") {
+        let text: LitStr = meta.value()?.parse()?;
+        let from_access = match text.value().as_str() {
+            "write" => false,
+            "access" => true,
+            _ => return Err(Error::new_spanned(text, "`ttl_from` is \"write\" or \"access\"")),
+        };
+        *from = Some((text, from_access));
+    } else {
+        return Err(meta.error("`#[state]` takes `name`, `version`, `ttl` and `ttl_from`"));
+    }
+    Ok(())
+}
+
+/// A duration as job files write it, in milliseconds.
+fn read_duration(text: &LitStr) -> Result<u64> {
+    let duration = humantime::parse_duration(&text.value());
+    let duration = duration.map_err(|error| Error::new_spanned(text, format!("no duration, such as \"10m\" or \"1h 30m\": {error}")))?;
+    let ms = u64::try_from(duration.as_millis()).ok().filter(|&ms| ms > 0 && duration.subsec_nanos().is_multiple_of(1_000_000));
+    ms.ok_or_else(|| Error::new_spanned(text, "a time to live is a whole number of milliseconds, at least one"))
+}
+
 fn is_state(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
     let last = path.path.segments.last();
-    last.is_some_and(|segment| ["ValueState", "ListState", "ReducingState"].iter().any(|name| segment.ident == name))
+    last.is_some_and(|segment| STATES.iter().any(|name| segment.ident == name))
 }
 
 /// An identifier as people write it.
@@ -130,8 +170,7 @@ fn implement(arguments: &Arguments, ident: &Ident, states: &[State], caches: &[I
     let version = or_crates(&arguments.version, "CARGO_PKG_VERSION");
     let fields: Vec<_> = states.iter().map(|state| &state.field).collect();
     let types: Vec<_> = states.iter().map(|state| &state.ty).collect();
-    let names: Vec<_> = states.iter().map(|state| &state.name).collect();
-    let versions: Vec<_> = states.iter().map(|state| state.version).collect();
+    let declared: Vec<_> = states.iter().map(declare).collect();
     let indices = 0..states.len() as u32;
     quote! {
         impl ::cofferdam_sdk::private::Fields for #ident {
@@ -142,13 +181,13 @@ fn implement(arguments: &Arguments, ident: &Ident, states: &[State], caches: &[I
             const VERSION: &'static str = #version;
 
             fn states() -> ::std::vec::Vec<::cofferdam_sdk::private::StateDescriptor> {
-                ::std::vec![#(<#types as ::cofferdam_sdk::private::Handle>::describe(#names, #versions)),*]
+                ::std::vec![#(<#types as ::cofferdam_sdk::private::Handle>::describe(#declared)),*]
             }
 
             #[allow(unused_variables, reason = "of an operator without state")]
             fn build(scope: &::cofferdam_sdk::private::Scope) -> Self {
                 Self {
-                    #(#fields: <#types as ::cofferdam_sdk::private::Handle>::attach(scope, #indices, #names),)*
+                    #(#fields: <#types as ::cofferdam_sdk::private::Handle>::attach(scope, #indices, #declared),)*
                     #(#caches: ::core::default::Default::default(),)*
                 }
             }
@@ -166,4 +205,16 @@ fn implement(arguments: &Arguments, ident: &Ident, states: &[State], caches: &[I
             }
         }
     }
+}
+
+/// What the struct says about a state, as the SDK takes it.
+fn declare(state: &State) -> TokenStream {
+    let State { name, version, .. } = state;
+    let ttl = match state.ttl {
+        None => quote!(::core::option::Option::None),
+        Some(Ttl { ms, from_access }) => {
+            quote!(::core::option::Option::Some(::cofferdam_sdk::private::Ttl { ms: #ms, from_access: #from_access }))
+        }
+    };
+    quote!(::cofferdam_sdk::private::Declared { name: #name, version: #version, ttl: #ttl })
 }

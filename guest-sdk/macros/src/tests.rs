@@ -72,7 +72,7 @@ fn structs_that_are_no_operators_are_refused() {
                     n: ValueState<u64>,
                 }
             ),
-            "`#[state]` takes `name` and `version`",
+            "`#[state]` takes `name`, `version`, `ttl` and `ttl_from`",
         ),
         (
             quote!(key = u8),
@@ -82,7 +82,47 @@ fn structs_that_are_no_operators_are_refused() {
                     n: u64,
                 }
             ),
-            "`#[state]` goes on a field of type ValueState, ListState or ReducingState",
+            "`#[state]` goes on a field of one of the types ValueState, ListState, MapState, ReducingState, AggregatingState",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(ttl = "soon")]
+                    n: ValueState<u64>,
+                }
+            ),
+            "no duration, such as \"10m\" or \"1h 30m\": expected number at 0",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(ttl = "1ms 1ns")]
+                    n: ValueState<u64>,
+                }
+            ),
+            "a time to live is a whole number of milliseconds, at least one",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(ttl = "1s", ttl_from = "birth")]
+                    n: MapState<u64, u64>,
+                }
+            ),
+            "`ttl_from` is \"write\" or \"access\"",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(ttl_from = "access")]
+                    n: AggregatingState<Mean>,
+                }
+            ),
+            "`ttl_from` means nothing without `ttl`",
         ),
         (
             quote!(key = u8),

@@ -33,6 +33,22 @@ impl Backend {
         keyed_state::list_read(state, key, start, max_bytes)
     }
 
+    pub(crate) fn map_get(&self, state: u32, keys: &[u32], fields: &Column) -> Cells {
+        keyed_state::map_get(state, keys, fields)
+    }
+
+    pub(crate) fn map_put(&self, state: u32, keys: &[u32], fields: &Column, values: &Column) {
+        keyed_state::map_put(state, keys, fields, values);
+    }
+
+    pub(crate) fn map_remove(&self, state: u32, keys: &[u32], fields: &Column) {
+        keyed_state::map_remove(state, keys, fields);
+    }
+
+    pub(crate) fn map_scan(&self, state: u32, key: u32, start: &[u8], max_bytes: u32) -> (Column, Column) {
+        keyed_state::map_scan(state, key, start, max_bytes)
+    }
+
     pub(crate) fn emit(&self, port: u32, keys: &EmitKeys, values: &Column, times: &[i64]) {
         output::emit(port, keys, values, times);
     }

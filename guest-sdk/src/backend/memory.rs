@@ -1,16 +1,11 @@
 //! A stand-in for the host: state, output and rejections in memory, with the host's undo of a failed call.
 
 use std::cell::{RefCell, RefMut};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::keyed::KeyedMemory;
 use crate::backend::EmitKeys;
 use crate::column::{Cells, Column};
-
-/// What a state holds for a key: the elements of a list, or the one element that a value is.
-type Entry = Vec<Vec<u8>>;
-/// What a state holds.
-type State = BTreeMap<Vec<u8>, Entry>;
 
 /// The stand-in, shared between an instance and the harness.
 #[derive(Clone, Debug)]
@@ -28,14 +23,12 @@ pub(crate) struct Emitted {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// By the states' indices in the descriptor.
-    pub(crate) states: Vec<State>,
+    pub(crate) states: KeyedMemory,
     /// The keys of the call at hand.
     pub(crate) keys: Column,
     /// What it has emitted and rejected.
     pub(crate) emitted: Vec<Emitted>,
     pub(crate) rejected: Vec<(u32, String)>,
-    /// Entries as they were before the call, to undo it.
-    undo: Vec<(usize, Vec<u8>, Option<Entry>)>,
     /// The functions that were called since they were last looked at, for tests of the cache.
     pub(crate) calls: Vec<&'static str>,
     config: String,
@@ -44,46 +37,25 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// A host without state.
-    pub(crate) fn new(states: usize, config: String, context: Vec<(String, String)>) -> Self {
-        Memory { states: vec![State::new(); states], config, context, ..Memory::default() }
+    /// A host with empty state.
+    pub(crate) fn new(states: KeyedMemory, config: String, context: Vec<(String, String)>) -> Self {
+        Memory { states, config, context, ..Memory::default() }
     }
 
     /// The call has succeeded: what it wrote stays.
     pub(crate) fn commit(&mut self) {
-        self.undo.clear();
+        self.states.commit();
     }
 
     /// The call has failed: as if it had never been.
     pub(crate) fn undo(&mut self) {
-        for (state, key, old) in self.undo.drain(..).rev() {
-            match old {
-                Some(old) => self.states[state].insert(key, old),
-                None => self.states[state].remove(&key),
-            };
-        }
+        self.states.undo();
         self.emitted.clear();
         self.rejected.clear();
     }
 
     fn key(&self, key: u32) -> Vec<u8> {
         self.keys.get(key as usize).to_vec()
-    }
-
-    fn entry(&self, state: u32, key: u32) -> Option<&Entry> {
-        self.states[state as usize].get(self.keys.get(key as usize))
-    }
-
-    /// Changes a key's entry; what is empty afterwards is gone.
-    fn change(&mut self, state: u32, key: u32, change: impl FnOnce(&mut Entry)) {
-        let (key, state_index) = (self.key(key), state as usize);
-        let old = self.states[state_index].remove(&key);
-        let mut new = old.clone().unwrap_or_default();
-        change(&mut new);
-        if !new.is_empty() {
-            self.states[state_index].insert(key.clone(), new);
-        }
-        self.undo.push((state_index, key, old));
     }
 }
 
@@ -102,54 +74,68 @@ impl Backend {
         memory
     }
 
-    pub(crate) fn get(&self, state: u32, keys: &[u32]) -> Cells {
-        let memory = self.called("get");
-        let mut cells = Cells { present: Vec::new(), values: Column::new() };
-        for &key in keys {
-            let value = memory.entry(state, key);
-            cells.present.push(u8::from(value.is_some()));
-            cells.values.push(value.map_or(&[], |value| &value[0]));
+    /// Looks at or changes the state of each of `keys`.
+    fn each(&self, function: &'static str, keys: &[u32], mut work: impl FnMut(&mut KeyedMemory, usize, &[u8])) {
+        let mut memory = self.called(function);
+        for (index, &key) in keys.iter().enumerate() {
+            let key = memory.key(key);
+            work(&mut memory.states, index, &key);
         }
+    }
+
+    pub(crate) fn get(&self, state: u32, keys: &[u32]) -> Cells {
+        let mut cells = Cells { present: Vec::new(), values: Column::new() };
+        self.each("get", keys, |states, _, key| states.read(state as usize, key, &[], &mut cells));
         cells
     }
 
     pub(crate) fn put(&self, state: u32, keys: &[u32], values: &Column) {
-        let mut memory = self.called("put");
         assert_eq!(keys.len(), values.len(), "as many keys as values");
-        for (&key, value) in keys.iter().zip(values.iter()) {
-            memory.change(state, key, |entry| *entry = vec![value.to_vec()]);
-        }
+        self.each("put", keys, |states, index, key| states.put(state as usize, key, &[], values.get(index)));
     }
 
     pub(crate) fn clear(&self, state: u32, keys: &[u32]) {
-        let mut memory = self.called("clear");
-        for &key in keys {
-            memory.change(state, key, Vec::clear);
-        }
+        self.each("clear", keys, |states, _, key| states.clear(state as usize, key));
     }
 
     pub(crate) fn list_append(&self, state: u32, keys: &[u32], values: &Column) {
-        let mut memory = self.called("list-append");
         assert_eq!(keys.len(), values.len(), "as many keys as values");
-        for (&key, value) in keys.iter().zip(values.iter()) {
-            memory.change(state, key, |entry| entry.push(value.to_vec()));
-        }
+        self.each("list-append", keys, |states, index, key| states.append(state as usize, key, values.get(index)));
     }
 
     pub(crate) fn list_replace(&self, state: u32, key: u32, values: &Column) {
-        let mut memory = self.called("list-replace");
-        memory.change(state, key, |entry| *entry = values.iter().map(<[u8]>::to_vec).collect());
+        self.each("list-replace", &[key], |states, _, key| {
+            states.clear(state as usize, key);
+            values.iter().for_each(|value| states.append(state as usize, key, value));
+        });
     }
 
     pub(crate) fn list_read(&self, state: u32, key: u32, start: u32, max_bytes: u32) -> Column {
-        let memory = self.called("list-read");
         let mut page = Column::new();
-        for element in memory.entry(state, key).into_iter().flatten().skip(start as usize) {
-            if page.len() > 0 && page.bytes.len() + element.len() > max_bytes as usize {
-                break;
-            }
-            page.push(element);
-        }
+        self.each("list-read", &[key], |states, _, key| page = states.list(state as usize, key, start, max_bytes));
+        page
+    }
+
+    pub(crate) fn map_get(&self, state: u32, keys: &[u32], fields: &Column) -> Cells {
+        assert_eq!(keys.len(), fields.len(), "as many keys as fields");
+        let mut cells = Cells { present: Vec::new(), values: Column::new() };
+        self.each("map-get", keys, |states, index, key| states.read(state as usize, key, fields.get(index), &mut cells));
+        cells
+    }
+
+    pub(crate) fn map_put(&self, state: u32, keys: &[u32], fields: &Column, values: &Column) {
+        assert_eq!((keys.len(), fields.len()), (values.len(), values.len()), "as many keys and fields as values");
+        self.each("map-put", keys, |states, index, key| states.put(state as usize, key, fields.get(index), values.get(index)));
+    }
+
+    pub(crate) fn map_remove(&self, state: u32, keys: &[u32], fields: &Column) {
+        assert_eq!(keys.len(), fields.len(), "as many keys as fields");
+        self.each("map-remove", keys, |states, index, key| states.remove(state as usize, key, fields.get(index)));
+    }
+
+    pub(crate) fn map_scan(&self, state: u32, key: u32, start: &[u8], max_bytes: u32) -> (Column, Column) {
+        let mut page = (Column::new(), Column::new());
+        self.each("map-scan", &[key], |states, _, key| page = states.scan(state as usize, key, start, max_bytes));
         page
     }
 

@@ -3,6 +3,8 @@
 #[cfg(target_family = "wasm")]
 mod host;
 #[cfg(not(target_family = "wasm"))]
+pub(crate) mod keyed;
+#[cfg(not(target_family = "wasm"))]
 pub(crate) mod memory;
 
 pub(crate) use crate::bindings::operator::cofferdam::operator::output::EmitKeys;

@@ -2,46 +2,18 @@
 
 use std::mem;
 
+use super::Declared;
+use super::slot::Slot;
 use crate::codec::Value;
 use crate::column::{Cells, Column};
 use crate::scope::Scope;
 
-/// What is known of one key's value.
-#[derive(Debug, Default)]
-enum Slot<T> {
-    /// Nothing yet.
-    #[default]
-    Unread,
-    /// The host has none.
-    Absent,
-    /// The host has this one.
-    Present(T),
-    /// To be removed from the host.
-    Removed,
-    /// To be written to the host.
-    Changed(T),
-}
-
-impl<T> Slot<T> {
-    fn is_changed(&self) -> bool {
-        matches!(self, Slot::Removed | Slot::Changed(_))
-    }
-
-    #[inline]
-    fn value(&self) -> Option<&T> {
-        match self {
-            Slot::Present(value) | Slot::Changed(value) => Some(value),
-            _ => None,
-        }
-    }
-}
-
-/// The values of the call's keys: read in one go at the first read, written in one go at the end.
+/// The values of the call's keys: read in one go at the first read, unless reading counts, and written in one go at the end.
 #[derive(Debug)]
 pub(super) struct Cache<T> {
     scope: Scope,
     state: u32,
-    name: &'static str,
+    declared: Declared,
     /// One for each of the call's keys; empty until the first use in a call.
     slots: Vec<Slot<T>>,
     /// What the host had, undecoded.
@@ -58,11 +30,11 @@ pub(super) struct Cache<T> {
 }
 
 impl<T: Value> Cache<T> {
-    pub(super) fn new(scope: &Scope, state: u32, name: &'static str) -> Self {
+    pub(super) fn new(scope: &Scope, state: u32, declared: Declared) -> Self {
         Cache {
             scope: scope.clone(),
             state,
-            name,
+            declared,
             slots: Vec::new(),
             fetched: None,
             changed: Vec::new(),
@@ -88,7 +60,7 @@ impl<T: Value> Cache<T> {
     #[inline(never)]
     fn make_slots(&mut self) {
         let keys = self.scope.keys() as usize;
-        assert!(keys > 0, "state `{}` was used where no key is current", self.name);
+        assert!(keys > 0, "state `{}` was used where no key is current", self.declared.name);
         self.slots.resize_with(keys, Slot::default);
     }
 
@@ -107,19 +79,18 @@ impl<T: Value> Cache<T> {
         if self.slots.is_empty() {
             self.make_slots();
         }
+        let name = self.declared.name;
+        if self.declared.reads_count() {
+            let cells = self.scope.backend().get(self.state, &[key as u32]);
+            self.slots[key] = found(&cells, 0, name);
+            return;
+        }
         let cells = self.fetched.get_or_insert_with(|| {
             self.keys.clear();
             self.keys.extend(0..self.scope.keys());
             self.scope.backend().get(self.state, &self.keys)
         });
-        self.slots[key] = if cells.present[key] == 0 {
-            Slot::Absent
-        } else {
-            match T::decode(cells.values.get(key)) {
-                Ok(value) => Slot::Present(value),
-                Err(error) => super::unreadable(self.name, &error),
-            }
-        };
+        self.slots[key] = found(cells, key, name);
     }
 
     /// Replaces the current key's value.
@@ -146,20 +117,21 @@ impl<T: Value> Cache<T> {
         }
     }
 
-    /// Changes the current key's value in place, beginning with the default where there is none.
-    pub(super) fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R
+    /// Changes the current key's value in place, beginning with what `begin` makes where there is none.
+    #[inline]
+    pub(super) fn update<R>(&mut self, begin: impl FnOnce() -> T, change: impl FnOnce(&mut T) -> R) -> R
     where
-        T: Default + Clone,
+        T: Clone,
     {
         if self.saved_at != self.scope.current_step() {
             // The old value is kept by `replace`, and its copy is what changes.
-            let mut value = self.get().cloned().unwrap_or_default();
+            let mut value = self.get().cloned().unwrap_or_else(begin);
             let result = change(&mut value);
             self.set(value);
             return result;
         }
         if self.get().is_none() {
-            self.set(T::default());
+            self.set(begin());
         }
         match self.slot() {
             Slot::Changed(value) => change(value),
@@ -212,5 +184,16 @@ impl<T: Value> Cache<T> {
         self.fetched = None;
         self.changed.clear();
         self.saved = Slot::Unread;
+    }
+}
+
+/// A slot as the host has it.
+pub(super) fn found<T: Value>(cells: &Cells, index: usize, name: &str) -> Slot<T> {
+    if cells.present[index] == 0 {
+        return Slot::Absent;
+    }
+    match T::decode(cells.values.get(index)) {
+        Ok(value) => Slot::Present(value),
+        Err(error) => super::unreadable(name, &error),
     }
 }

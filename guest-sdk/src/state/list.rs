@@ -4,13 +4,10 @@
 use std::marker::PhantomData;
 use std::mem;
 
-use super::{Handle, StateDescriptor, describe};
+use super::{Declared, Handle, StateDescriptor};
 use crate::codec::{EncodeAs, Value};
 use crate::column::Column;
 use crate::scope::Scope;
-
-/// Bytes of elements that one read asks the host for.
-const PAGE: u32 = 64 * 1024;
 
 /// A list for each key, kept by the host. Its methods work on the current key's list. Appending never reads what is there.
 #[derive(Debug)]
@@ -184,7 +181,7 @@ impl<T: Value> Iterator for ListIter<'_, T> {
                 continue;
             }
             let ListState { scope, state, .. } = self.list;
-            self.page = scope.backend().list_read(*state, scope.key(), self.read, PAGE);
+            self.page = scope.backend().list_read(*state, scope.key(), self.read, super::PAGE);
             self.read += self.page.len() as u32;
             self.host_done = self.page.len() == 0;
         }
@@ -198,13 +195,13 @@ impl<T: Value> Iterator for ListIter<'_, T> {
 }
 
 impl<T: Value> Handle for ListState<T> {
-    fn describe(name: &str, version: u32) -> StateDescriptor {
-        describe(name, "list", T::schema(), version)
+    fn describe(declared: Declared) -> StateDescriptor {
+        declared.describe("list", T::schema())
     }
 
-    fn attach(scope: &Scope, index: u32, name: &'static str) -> Self {
+    fn attach(scope: &Scope, index: u32, declared: Declared) -> Self {
         let (log, mark) = (Log::default(), Mark::default());
-        ListState { scope: scope.clone(), state: index, name, log, mark, marked_at: 0, element: PhantomData }
+        ListState { scope: scope.clone(), state: index, name: declared.name, log, mark, marked_at: 0, element: PhantomData }
     }
 
     #[inline]

@@ -3,14 +3,27 @@
 //! The host is reached in bulk. What a call reads is fetched once for all its keys, at the first read; what it writes is kept until
 //! the call ends, and then written at once. Of each record the handles remember how to undo it.
 
+mod aggregating;
 mod cache;
+mod declared;
 mod list;
+mod map;
+mod map_iter;
+#[cfg(test)]
+mod map_tests;
 mod reducing;
+mod slot;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod ttl_tests;
 mod value;
 
+pub use aggregating::{Aggregate, AggregatingState};
+pub use declared::{Declared, Ttl};
 pub use list::{ListIter, ListState};
+pub use map::MapState;
+pub use map_iter::MapIter;
 pub use reducing::{Max, Min, Reduce, ReducingState, Sum};
 pub use value::ValueState;
 
@@ -18,13 +31,16 @@ use crate::scope::Scope;
 
 pub use crate::bindings::descriptor::State as StateDescriptor;
 
+/// Bytes of elements or entries that one read asks the host for.
+const PAGE: u32 = 64 * 1024;
+
 /// What the `operator` macro does with each field that is a state.
 pub trait Handle: Sized {
     /// What the descriptor says about it.
-    fn describe(name: &str, version: u32) -> StateDescriptor;
+    fn describe(declared: Declared) -> StateDescriptor;
 
     /// The handle to the state with this index in the descriptor.
-    fn attach(scope: &Scope, index: u32, name: &'static str) -> Self;
+    fn attach(scope: &Scope, index: u32, declared: Declared) -> Self;
 
     /// Undoes what the current record has done.
     fn undo(&mut self);
@@ -34,11 +50,6 @@ pub trait Handle: Sized {
 
     /// The call has failed: forgets everything.
     fn forget(&mut self);
-}
-
-/// A descriptor's entry.
-fn describe(name: &str, kind: &str, schema: String, version: u32) -> StateDescriptor {
-    StateDescriptor { name: name.into(), kind: kind.into(), schema, version, more: Vec::new() }
 }
 
 /// Ends the instance: the bytes in the host are not what the operator's type says.

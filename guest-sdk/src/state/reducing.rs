@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::AddAssign;
 
 use super::cache::Cache;
-use super::{Handle, StateDescriptor, describe};
+use super::{Declared, Handle, StateDescriptor};
 use crate::codec::Value;
 use crate::scope::Scope;
 
@@ -98,12 +98,12 @@ impl<T: Value + Clone, R: Reduce<T>> ReducingState<T, R> {
 }
 
 impl<T: Value + Clone, R: Reduce<T>> Handle for ReducingState<T, R> {
-    fn describe(name: &str, version: u32) -> StateDescriptor {
-        describe(name, "reducing", T::schema(), version)
+    fn describe(declared: Declared) -> StateDescriptor {
+        declared.describe("reducing", T::schema())
     }
 
-    fn attach(scope: &Scope, index: u32, name: &'static str) -> Self {
-        ReducingState { cache: Cache::new(scope, index, name), reduce: PhantomData }
+    fn attach(scope: &Scope, index: u32, declared: Declared) -> Self {
+        ReducingState { cache: Cache::new(scope, index, declared), reduce: PhantomData }
     }
 
     #[inline]

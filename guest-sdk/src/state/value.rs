@@ -1,7 +1,7 @@
 //! [`ValueState`]: one value per key.
 
 use super::cache::Cache;
-use super::{Handle, StateDescriptor, describe};
+use super::{Declared, Handle, StateDescriptor};
 use crate::codec::Value;
 use crate::scope::Scope;
 
@@ -47,7 +47,7 @@ impl<T: Value> ValueState<T> {
     where
         T: Default + Clone,
     {
-        self.0.update(change)
+        self.0.update(T::default, change)
     }
 
     /// Removes the value.
@@ -57,12 +57,12 @@ impl<T: Value> ValueState<T> {
 }
 
 impl<T: Value> Handle for ValueState<T> {
-    fn describe(name: &str, version: u32) -> StateDescriptor {
-        describe(name, "value", T::schema(), version)
+    fn describe(declared: Declared) -> StateDescriptor {
+        declared.describe("value", T::schema())
     }
 
-    fn attach(scope: &Scope, index: u32, name: &'static str) -> Self {
-        ValueState(Cache::new(scope, index, name))
+    fn attach(scope: &Scope, index: u32, declared: Declared) -> Self {
+        ValueState(Cache::new(scope, index, declared))
     }
 
     #[inline]

@@ -1,17 +1,19 @@
 //! [`Harness`]: an instance of an operator, with a host in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Failure, Processed, Record, Rejected, Snapshot};
+use crate::backend::keyed::{Entry, KeyedMemory};
 use crate::backend::memory::{Backend, Emitted, Memory};
-use crate::codec::{Decode, EncodeAs};
+use crate::codec::{Decode, EncodeAs, Malformed};
 use crate::column::{Batch, Column};
 use crate::error::Result;
-use crate::key::{AsKey, MaybeKey};
+use crate::key::{AsKey, Key, MaybeKey};
 use crate::operator::{Instance, Operator, describe};
 use crate::output::OutputPort;
 use crate::scope;
+use crate::state::Ttl;
 
 /// How many keys `finish` gets at once, few, so that tests see more than one call.
 const FINISH_KEYS: usize = 64;
@@ -61,7 +63,8 @@ impl<O: Operator> Harness<O> {
         ];
         let states: Vec<_> = descriptor.states.iter().map(|state| state.name.clone()).collect();
         let context = facts.map(|(name, value)| (name.into(), value.into())).to_vec();
-        let backend = Backend::new(Memory::new(states.len(), config.into(), context));
+        let memory = KeyedMemory::new(descriptor.states.iter().map(Ttl::of));
+        let backend = Backend::new(Memory::new(memory, config.into(), context));
         Ok(Harness { instance: Instance::open(backend.clone())?, backend, states })
     }
 
@@ -112,8 +115,7 @@ impl<O: Operator> Harness<O> {
     /// # Errors
     /// If `finish` fails or panics. State is then as before, and the instance a new one.
     pub fn finish(&mut self) -> Outcome<O> {
-        let keys: BTreeSet<Vec<u8>> = self.backend.memory().states.iter().flat_map(BTreeMap::keys).cloned().collect();
-        let keys: Vec<_> = keys.into_iter().collect();
+        let keys = self.backend.memory().states.keys();
         let mut all = Processed { records: Vec::new(), rejected: Vec::new() };
         for keys in keys.chunks(FINISH_KEYS).chain([&[][..]]) {
             let mut column = Column::new();
@@ -127,7 +129,7 @@ impl<O: Operator> Harness<O> {
     /// The state as it is now.
     pub fn snapshot(&self) -> Snapshot {
         let memory = self.backend.memory();
-        Snapshot { states: self.states.iter().cloned().zip(memory.states.iter().cloned()).collect() }
+        Snapshot { states: self.states.iter().cloned().zip((0..).map(|state| memory.states.entries(state))).collect() }
     }
 
     /// Makes the state that of a snapshot, and the instance a new one, as after a restart. States that the operator has no more are left
@@ -136,12 +138,13 @@ impl<O: Operator> Harness<O> {
     /// # Panics
     /// If the operator doesn't open.
     pub fn restore(&mut self, snapshot: &Snapshot) {
-        let states = self.states.iter().map(|name| snapshot.states.get(name).cloned().unwrap_or_default()).collect();
-        self.backend.memory().states = states;
+        for (index, name) in self.states.iter().enumerate() {
+            self.backend.memory().states.restore(index, snapshot.states.get(name).cloned().unwrap_or_default());
+        }
         self.replace_instance();
     }
 
-    /// The value of a key in a value or reducing state.
+    /// The value of a key in a value or reducing state, or what an aggregating state keeps of it.
     ///
     /// # Panics
     /// If there is no such state, or what it holds is no `T`.
@@ -154,18 +157,32 @@ impl<O: Operator> Harness<O> {
     /// # Panics
     /// If there is no such state, or what it holds are no `T`.
     pub fn list<T: for<'de> Decode<'de>>(&self, state: &str, key: impl AsKey<O::Key>) -> Vec<T> {
+        self.entry(state, &key).values().map(|cell| read(state, T::decode(&cell.value))).collect()
+    }
+
+    /// The fields of a key in a map state and their values, in order.
+    ///
+    /// # Panics
+    /// If there is no such state, or what it holds are no `F` and `T`.
+    pub fn map<F: Key, T: for<'de> Decode<'de>>(&self, state: &str, key: impl AsKey<O::Key>) -> Vec<(F, T)> {
+        let entry = self.entry(state, &key);
+        entry.iter().map(|(field, cell)| (read(state, F::read(field)), read(state, T::decode(&cell.value)))).collect()
+    }
+
+    fn entry(&self, state: &str, key: &impl AsKey<O::Key>) -> Entry {
         let index = self.states.iter().position(|name| name == state);
         let index = index.unwrap_or_else(|| panic!("there is no state `{state}`; there are: {}", self.states.join(", ")));
         let mut bytes = Vec::new();
         key.write_key(&mut bytes);
-        let memory = self.backend.memory();
-        let elements = memory.states[index].get(&bytes).into_iter().flatten();
-        elements.map(|element| T::decode(element).unwrap_or_else(|error| panic!("state `{state}`: {error}"))).collect()
+        self.backend.memory().states.entries(index).remove(&bytes).unwrap_or_default()
     }
 
-    /// What [`Meta::processing_time`](crate::Meta::processing_time) tells from now on.
+    /// What [`Meta::processing_time`](crate::Meta::processing_time) tells from now on, and the time by which values expire: 0 until it
+    /// is set.
     pub fn set_processing_time(&mut self, milliseconds: i64) {
-        self.backend.memory().processing_time = milliseconds;
+        let mut memory = self.backend.memory();
+        memory.processing_time = milliseconds;
+        memory.states.now = milliseconds;
     }
 
     /// A call as the host makes it: it counts as a whole or not at all.
@@ -203,6 +220,11 @@ impl<O: Operator> Harness<O> {
         let rejected = memory.rejected.drain(..).map(|(record, message)| Rejected { record: record as usize, message }).collect();
         Processed { records, rejected }
     }
+}
+
+/// What was read from a state.
+fn read<T>(state: &str, read: Result<T, Malformed>) -> T {
+    read.unwrap_or_else(|error| panic!("state `{state}`: {error}"))
 }
 
 /// Bytes that are given to an operator as they are, to see what it does with values that are none of its input's type.

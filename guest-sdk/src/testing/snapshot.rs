@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::backend::keyed::Entries;
+
 /// All state of an operator as it was at one moment: what a checkpoint holds of it. Two are equal exactly when the state is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// By state name and key, the elements of a list, or the one element that a value is.
-    pub(super) states: BTreeMap<String, BTreeMap<Vec<u8>, Vec<Vec<u8>>>>,
+    /// By state name.
+    pub(super) states: BTreeMap<String, Entries>,
 }
 
 impl Snapshot {

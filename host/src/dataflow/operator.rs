@@ -113,14 +113,14 @@ impl OperatorStage {
     /// All its input has ended: calls the finish hook for some more keys. Returns whether it is done.
     pub(super) fn finish(&mut self, emitted: &mut Emitted) -> Result<bool> {
         let mut keys = match std::mem::replace(&mut self.finish, Finish::Done) {
-            Finish::NotYet if self.place.component.descriptor().finish_hook => self.instance().state().keys().into_iter(),
+            Finish::NotYet if self.place.component.descriptor().finish_hook => self.instance().state().keys(clock::wall_ms()).into_iter(),
             Finish::NotYet | Finish::Done => return Ok(true),
             Finish::Keys(keys) => keys,
         };
         let mut call = Batch::default();
         for place in keys.by_ref().take(FINISH_KEYS) {
             let (key, hash) = self.instance().state().key(place);
-            call.keys.push(key);
+            call.keys.push(&key);
             call.hashes.push(hash);
         }
         let last = call.keys.is_empty();

@@ -9,7 +9,7 @@ use crate::checkpoint::manifest::{Manifest, OperatorPart};
 use crate::checkpoint::store::Store;
 use crate::dataflow::Splits;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Descriptor, NodeKind, Plan};
+use crate::plan::{Descriptor, NodeKind, Plan, StateDescriptor};
 use crate::record::{KeyGroups, Position};
 use crate::state::KeyedState;
 
@@ -61,20 +61,33 @@ pub(super) fn find(plan: &Plan, uid: &str, what: &str, is: impl Fn(&NodeKind) ->
 /// A state that is there must still be declared as what it is; a newly declared one begins empty.
 fn check_states(part: &OperatorPart, descriptor: &Descriptor) -> Result<()> {
     for old in &part.states {
-        let what = format!("operator `{}`: state `{}`", part.uid, old.name);
         let misfit = match descriptor.states.iter().find(|new| new.name == old.name) {
             None => "is in the checkpoint, but the component no longer declares it".to_string(),
-            Some(new) if new.kind != old.kind => format!("is of kind {:?} in the checkpoint and {:?} in the component", old.kind, new.kind),
-            Some(new) if new.schema != old.schema || new.version != old.version => format!(
-                "has schema {} (version {}) in the checkpoint and {} (version {}) in the component",
-                old.schema, old.version, new.schema, new.version
-            ),
-            Some(_) => continue,
+            Some(new) if old.is_kept_as(new) => continue,
+            Some(new) => {
+                let (what, there, now) = difference(old, new);
+                format!("{what} {there} in the checkpoint and {now} in the component")
+            }
         };
-        return Err(Error::new(Kind::Checkpoint, format!("{what} {misfit}"))
+        return Err(Error::new(Kind::Checkpoint, format!("operator `{}`: state `{}` {misfit}", part.uid, old.name))
             .help("run the component that wrote the checkpoint, or begin a new run without state with `--fresh`"));
     }
     Ok(())
+}
+
+/// In what two states differ, and how each is there.
+fn difference(old: &StateDescriptor, new: &StateDescriptor) -> (&'static str, String, String) {
+    let told = |tell: fn(&StateDescriptor) -> String| (tell(old), tell(new));
+    let (what, (there, now)) = if old.kind != new.kind {
+        ("is of kind", told(|state| state.kind.name().into()))
+    } else if old.field_schema != new.field_schema {
+        ("has fields of schema", told(|state| state.field_schema.as_ref().map_or("none".into(), ToString::to_string)))
+    } else if old.ttl.is_some() != new.ttl.is_some() {
+        ("has", told(|state| if state.ttl.is_some() { "a time to live" } else { "no time to live" }.into()))
+    } else {
+        ("has schema", told(|state| format!("{} (version {})", state.schema, state.version)))
+    };
+    (what, there, now)
 }
 
 /// Reads the state and positions of a checkpoint that fits the job.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::StateDescriptor;
+
 /// What a component says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Descriptor {
@@ -80,30 +82,4 @@ pub struct OutputPort {
     pub key_schema: Schema,
     /// The values' schema.
     pub value_schema: Schema,
-}
-
-/// A kind of state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StateKind {
-    /// One value per key.
-    Value,
-    /// Elements in order of arrival, per key.
-    List,
-    /// One value per key, combined by the guest.
-    Reducing,
-}
-
-/// A state that an operator declares.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct StateDescriptor {
-    /// Its stable name.
-    pub name: String,
-    /// Its kind.
-    pub kind: StateKind,
-    /// The schema of its values or elements.
-    pub schema: Schema,
-    /// The schema's version.
-    pub version: u32,
 }

@@ -4,15 +4,17 @@ mod chain;
 mod descriptor;
 mod fit;
 mod graph;
+mod state;
 pub(crate) mod suggest;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use chain::{Chain, Edge, Layout, Route};
-pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema, StateDescriptor, StateKind};
+pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema};
 pub use fit::fit;
 pub use graph::{arrange, order};
+pub use state::{More, StateDescriptor, StateKind, Ttl, TtlFrom};
 
 /// A validated job. Its nodes stand in topological order: inputs before what they feed.
 #[derive(Clone, Debug)]

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use super::change::{Change, ChangeKind, Changes};
 use super::table::{Mark, Slot, Table};
 use crate::plan::StateKind;
-use crate::record::key_group;
 
 /// Snapshots whose lists are not yet serialised, oldest first.
 #[derive(Debug, Default)]
@@ -53,22 +52,22 @@ impl Freezer {
 
     /// Serialises a slot that is in the list of a waiting snapshot and is about to change.
     #[inline(never)]
-    pub(super) fn save(&mut self, state: usize, kind: StateKind, max_parallelism: u16, slot: &mut Slot) {
+    pub(super) fn save(&mut self, state: usize, kind: StateKind, slot: &mut Slot) {
         // Marks of waiting snapshots are consecutive.
         let first = self.frozen.front().expect("a slot with an old mark is in a waiting snapshot").mark;
         let frozen = &mut self.frozen[(slot.written - first) as usize];
-        serialize(state, kind, max_parallelism, slot, &mut frozen.changes);
+        serialize(state, kind, slot, &mut frozen.changes);
     }
 
     /// Serialises up to `entries` more slots of the oldest waiting snapshot. Returns a part of it when there is enough, or the rest.
-    pub(super) fn advance(&mut self, mut entries: usize, kinds: &[StateKind], max_parallelism: u16, tables: &mut [Table]) -> Option<Slice> {
+    pub(super) fn advance(&mut self, mut entries: usize, tables: &mut [Table]) -> Option<Slice> {
         let frozen = self.frozen.front_mut()?;
         while frozen.at.0 < frozen.lists.len() {
             let (state, from) = frozen.at;
             let list = &frozen.lists[state];
             let mut to = from;
             while to < list.len() && entries > 0 && frozen.changes.bytes() < SLICE_BYTES {
-                pass(&mut tables[state], list[to], frozen.mark, state, kinds[state], max_parallelism, &mut frozen.changes);
+                pass(&mut tables[state], list[to], frozen.mark, state, &mut frozen.changes);
                 to += 1;
                 entries -= 1;
             }
@@ -90,26 +89,26 @@ impl Freezer {
 }
 
 /// A slot's turn in the list of snapshot `mark`: serialised unless that has happened, then clean; gone if it was a deletion.
-fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, kind: StateKind, max_parallelism: u16, changes: &mut Changes) {
+fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, changes: &mut Changes) {
     let slot = &mut table.slots[number as usize];
     if slot.written != mark {
         return;
     }
-    serialize(state, kind, max_parallelism, slot, changes);
+    serialize(state, table.kind, slot, changes);
     slot.written = 0;
     if !slot.live {
         table.release(number);
     }
 }
 
-fn serialize(state: usize, kind: StateKind, max_parallelism: u16, slot: &mut Slot, changes: &mut Changes) {
+fn serialize(state: usize, kind: StateKind, slot: &mut Slot, changes: &mut Changes) {
     let (kind, value) = match (slot.live, kind) {
         (false, _) => (ChangeKind::Delete, &[][..]),
         (true, StateKind::List) if slot.saved > 0 => (ChangeKind::Append, &slot.value()[slot.saved as usize..]),
         (true, _) => (ChangeKind::Put, slot.value()),
     };
     // Descriptors have far fewer states than a u16 counts.
-    changes.push(Change { group: key_group(slot.hash, max_parallelism), state: state as u16, kind, key: slot.key(), value });
+    changes.push(Change { group: slot.group, state: state as u16, kind, key: slot.key(), value });
     if slot.live {
         // Values come out of columns; lists have a limit of their own.
         slot.saved = slot.value().len() as u32;

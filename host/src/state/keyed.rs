@@ -1,12 +1,19 @@
 //! [`KeyedState`]: all keyed state of one subtask of one operator. A batch is a transaction: reads see what it wrote, and an undo log
-//! takes it back if the call fails.
+//! takes it back if the call fails. What the kinds of state do beyond single values is in `lists` and `maps`.
+
+use std::borrow::Cow;
 
 use super::change::{Change, ChangeKind};
+use super::field;
 use super::freeze::{Freezer, Slice};
-use super::list;
-use super::table::{Mark, NONE, Table};
-use crate::plan::{StateDescriptor, StateKind};
-use crate::record::{Batch, Column, hash_key, slice};
+use super::index::Index;
+use super::maps::Entries;
+use super::sweep::Sweeper;
+use super::table::{Hashed, Mark, NONE, Table};
+use super::ttl::{self, STAMP, Stamp};
+use super::undo::Undo;
+use crate::plan::{StateDescriptor, StateKind, Ttl, TtlFrom};
+use crate::record::{Batch, Column, hash_key, key_group, slice};
 
 /// One cell for each slot that was asked for.
 #[derive(Clone, Debug, Default)]
@@ -17,176 +24,131 @@ pub struct Cells {
     pub values: Column,
 }
 
-/// The most bytes that the list of one key may have: what a state file can hold as one entry.
-pub const LONGEST_LIST: usize = 512 << 20;
-
-/// A list would grow beyond [`LONGEST_LIST`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListTooLong;
-
 /// All keyed state of one subtask of one operator. In the methods that serve a call, `call` holds the keys at hand, and the caller
 /// has checked states, kinds, key indices and columns.
 #[derive(Debug)]
 pub struct KeyedState {
-    kinds: Vec<StateKind>,
-    tables: Vec<Table>,
+    pub(super) tables: Vec<Table>,
     max_parallelism: u16,
+    /// The time of the call at hand.
+    pub(super) now: i64,
     /// Written into slots; counts up at each barrier.
     mark: Mark,
     freezer: Freezer,
-    undo: Undo,
-    found: Vec<u32>,
-}
-
-/// What the call at hand has changed, oldest first.
-#[derive(Debug, Default)]
-struct Undo {
-    steps: Vec<Step>,
-    values: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Step {
-    state: u32,
-    slot: u32,
-    live: bool,
-    /// How many bytes of the old value are still in place,
-    kept: u32,
-    /// of those how many were in snapshots,
-    saved: u32,
-    /// and where in `Undo::values` the whole old value begins, if it was replaced.
-    replaced: Option<usize>,
+    pub(super) undo: Undo,
+    pub(super) sweeper: Sweeper,
+    /// Room that is used again in every call.
+    pub(super) found: Vec<u32>,
+    pub(super) entries: Entries,
 }
 
 impl KeyedState {
     /// Empty state. `states` stand in the order of the descriptor: the `state` arguments below are indices into it.
     pub fn new(states: &[StateDescriptor], max_parallelism: u16) -> Self {
         KeyedState {
-            kinds: states.iter().map(|state| state.kind).collect(),
-            tables: states.iter().map(|_| Table::default()).collect(),
+            tables: states.iter().map(Table::new).collect(),
             max_parallelism,
+            now: 0,
             mark: 1,
             freezer: Freezer::default(),
             undo: Undo::default(),
+            sweeper: Sweeper::new(states),
             found: Vec::new(),
+            entries: Entries::default(),
         }
+    }
+
+    /// Tells the wall-clock time in milliseconds since the Unix epoch, for all that follows: a call sees one time. By it values expire;
+    /// if it goes backwards, they live longer by as much, and what had expired and was not yet removed is seen again.
+    pub fn begin(&mut self, now: i64) {
+        self.now = now;
     }
 
     /// Values for the keys `which` of `call`, appended to `cells`.
     pub fn get(&mut self, state: usize, call: &Batch, which: &[u32], cells: &mut Cells) {
+        let mut found = std::mem::take(&mut self.found);
+        self.tables[state].find_many(which.iter().map(|&key| key_at(call, key)), &mut found);
+        self.read(state, &found, cells);
+        self.found = found;
+    }
+
+    /// What slots hold, appended to `cells`.
+    #[inline]
+    pub(super) fn read(&mut self, state: usize, found: &[u32], cells: &mut Cells) {
         let table = &self.tables[state];
-        table.find_many(which.iter().map(|&key| key_at(call, key)), &mut self.found);
-        for &slot in &self.found {
+        if let Some(ttl) = table.ttl {
+            return found.iter().for_each(|&number| self.read_mortal(state, number, ttl, cells));
+        }
+        for &slot in found {
             let slot = if slot == NONE { None } else { Some(&table.slots[slot as usize]).filter(|slot| slot.live) };
             cells.present.push(u8::from(slot.is_some()));
             cells.values.push(slot.map(|slot| slot.value()).unwrap_or_default());
         }
     }
 
+    /// What a slot holds that has a time to live.
+    fn read_mortal(&mut self, state: usize, number: u32, ttl: Ttl, cells: &mut Cells) {
+        let slots = &self.tables[state].slots;
+        let slot = if number == NONE { None } else { Some(&slots[number as usize]).filter(|slot| slot.live) };
+        let value = slot.and_then(|slot| ttl::fresh(slot.value(), ttl, self.now));
+        cells.present.push(u8::from(value.is_some()));
+        cells.values.push(value.unwrap_or_default());
+        match (slot, value) {
+            (Some(_), None) => self.sweeper.note(state, number),
+            (Some(_), Some(_)) if ttl.from == TtlFrom::Access => self.touch(state, number),
+            _ => {}
+        }
+    }
+
+    /// Stamps a value that was read; not for lists.
+    pub(super) fn touch(&mut self, state: usize, number: u32) {
+        let stamp = ttl::stamp(self.now);
+        if self.tables[state].slots[number as usize].value().starts_with(&stamp) {
+            return;
+        }
+        self.before_write(state, number);
+        let slot = &mut self.tables[state].slots[number as usize];
+        self.undo.replacing(state, number, slot);
+        slot.value_mut()[..STAMP].copy_from_slice(&stamp);
+    }
+
     /// Replaces values: value i becomes the one for key `which[i]`.
     pub fn put(&mut self, state: usize, call: &Batch, which: &[u32], value_ends: &[u32], value_bytes: &[u8]) {
         let mut found = std::mem::take(&mut self.found);
+        let stamp = self.stamp(state);
         self.tables[state].find_many(which.iter().map(|&key| key_at(call, key)), &mut found);
         for (index, (&slot, &key)) in found.iter().zip(which).enumerate() {
             let slot = if slot == NONE { self.slot_for(state, call, key) } else { slot };
-            self.replace(state, slot, true, slice(value_ends, value_bytes, index));
+            self.replace(state, slot, true, stamp.as_ref(), slice(value_ends, value_bytes, index));
         }
         self.found = found;
     }
 
     /// Removes what the state holds for the keys `which`.
     pub fn clear(&mut self, state: usize, call: &Batch, which: &[u32]) {
+        if self.tables[state].kind == StateKind::Map {
+            return which.iter().for_each(|&key| self.map_clear(state, call, key));
+        }
         for &key in which {
-            let (hash, bytes) = key_at(call, key);
-            if let Some(slot) = self.tables[state].find(hash, bytes)
-                && self.tables[state].slots[slot as usize].live
-            {
-                self.replace(state, slot, false, &[]);
+            if let Some(slot) = self.tables[state].find(key_at(call, key)) {
+                self.remove(state, slot);
             }
-        }
-    }
-
-    /// Appends element i to the list of key `which[i]`.
-    ///
-    /// # Errors
-    /// If a list would grow beyond [`LONGEST_LIST`]. What was appended until then is undone with the call.
-    pub fn list_append(
-        &mut self,
-        state: usize,
-        call: &Batch,
-        which: &[u32],
-        value_ends: &[u32],
-        value_bytes: &[u8],
-    ) -> Result<(), ListTooLong> {
-        for (index, &key) in which.iter().enumerate() {
-            let number = self.slot_for(state, call, key);
-            self.before_write(state, number);
-            let slot = &mut self.tables[state].slots[number as usize];
-            let element = slice(value_ends, value_bytes, index);
-            if slot.value().len() + element.len() > LONGEST_LIST {
-                return Err(ListTooLong);
-            }
-            // Below LONGEST_LIST.
-            let kept = slot.value().len() as u32;
-            self.undo.steps.push(Step { state: state as u32, slot: number, live: slot.live, kept, saved: slot.saved, replaced: None });
-            slot.live = true;
-            list::push(element, |bytes| slot.extend_value(bytes));
-        }
-        Ok(())
-    }
-
-    /// Replaces the whole list of one key. Without elements there is no list.
-    pub fn list_replace(&mut self, state: usize, call: &Batch, key: u32, value_ends: &[u32], value_bytes: &[u8]) {
-        let slot = self.slot_for(state, call, key);
-        let mut framed = Vec::with_capacity(value_bytes.len() + 2 * value_ends.len());
-        for index in 0..value_ends.len() {
-            list::push(slice(value_ends, value_bytes, index), |bytes| framed.extend_from_slice(bytes));
-        }
-        self.replace(state, slot, !value_ends.is_empty(), &framed);
-    }
-
-    /// Elements of one key's list from `start` on, as many as fit into `max_bytes` but at least one, appended to `out`.
-    pub fn list_read(&self, state: usize, call: &Batch, key: u32, start: u32, max_bytes: u32, out: &mut Column) {
-        let (hash, bytes) = key_at(call, key);
-        let table = &self.tables[state];
-        let Some(slot) = table.find(hash, bytes).map(|slot| &table.slots[slot as usize]).filter(|slot| slot.live) else { return };
-        let mut room = max_bytes as usize;
-        for element in list::elements(slot.value()).skip(start as usize) {
-            if element.len() > room && !out.is_empty() {
-                break;
-            }
-            room = room.saturating_sub(element.len());
-            out.push(element);
         }
     }
 
     /// The call succeeded: what it wrote stays.
     pub fn commit(&mut self) {
-        self.undo.steps.clear();
-        self.undo.values.clear();
+        self.undo.forget();
     }
 
     /// The call failed: takes back everything written since the last commit or undo.
     pub fn undo(&mut self) {
-        let Undo { mut steps, values } = std::mem::take(&mut self.undo);
-        let mut end = values.len();
-        for step in steps.drain(..).rev() {
-            let slot = &mut self.tables[step.state as usize].slots[step.slot as usize];
-            match step.replaced {
-                Some(start) => {
-                    slot.set_value(&values[start..end]);
-                    end = start;
-                }
-                None => slot.truncate_value(step.kept as usize),
-            }
-            slot.live = step.live;
-            slot.saved = step.saved;
-        }
+        self.undo.play_back(&mut self.tables);
     }
 
     /// Whether the call at hand has written anything.
     pub fn is_dirty(&self) -> bool {
-        !self.undo.steps.is_empty()
+        !self.undo.is_empty()
     }
 
     /// The barrier: everything written before it belongs to the next snapshot, everything after it to a later one. Takes a time that
@@ -204,15 +166,15 @@ impl KeyedState {
 
     /// Serialises up to `entries` more entries of the oldest frozen snapshot; a part of it when there is enough, or its rest.
     pub fn advance(&mut self, entries: usize) -> Option<Slice> {
-        self.freezer.advance(entries, &self.kinds, self.max_parallelism, &mut self.tables)
+        self.freezer.advance(entries, &mut self.tables)
     }
 
     /// Applies a change from a snapshot, at a restore; changes must come in the order in which they were made. What is restored counts
     /// as saved.
     pub fn restore(&mut self, change: Change<'_>) {
-        let hash = hash_key(change.key);
+        let hashed = (hash_key(change.key), change.key);
         let table = &mut self.tables[change.state as usize];
-        let number = table.find(hash, change.key);
+        let number = table.find(hashed);
         if change.kind == ChangeKind::Delete {
             if let Some(number) = number {
                 table.slots[number as usize].live = false;
@@ -220,7 +182,7 @@ impl KeyedState {
             }
             return;
         }
-        let number = number.unwrap_or_else(|| table.insert(hash, change.key));
+        let number = number.unwrap_or_else(|| table.insert(hashed, change.group));
         let slot = &mut table.slots[number as usize];
         match change.kind {
             ChangeKind::Append => slot.extend_value(change.value),
@@ -231,72 +193,111 @@ impl KeyedState {
         slot.saved = slot.value().len() as u32;
     }
 
-    /// The keys that have state of any kind, each once, as places for [`KeyedState::key`].
-    pub fn keys(&self) -> Vec<(u16, u32)> {
-        let mut keys = Vec::new();
+    /// The keys that have state of any kind at this time, each once, as places for [`KeyedState::key`].
+    pub fn keys(&mut self, now: i64) -> Vec<(u16, u32)> {
+        self.begin(now);
+        let mut keys: Vec<(u16, u32)> = Vec::new();
+        let mut seen = Index::default();
         for (state, table) in self.tables.iter().enumerate() {
-            let seen = |slot: u32| {
-                let slot = &table.slots[slot as usize];
-                let has = |table: &Table| table.find(slot.hash, slot.key()).is_some_and(|slot| table.slots[slot as usize].live);
-                self.tables[..state].iter().any(has)
-            };
-            // Descriptors have far fewer states than a u16 counts.
-            keys.extend(table.live().filter(|&slot| !seen(slot)).map(|slot| (state as u16, slot)));
+            // Within all tables but maps a key is once already, and nobody asks what the last one has seen.
+            let (once, last) = (state == 0 && table.kind != StateKind::Map, state + 1 == self.tables.len());
+            for slot in table.with_value(now) {
+                // Descriptors have far fewer states than a u16 counts.
+                let place = (state as u16, slot);
+                let (key, hash) = self.key(place);
+                if !once && seen.find(hash, |earlier| self.key(keys[earlier as usize]).0 == key).is_some() {
+                    continue;
+                }
+                if !last || table.kind == StateKind::Map {
+                    // As many keys as there are slots, at most some times.
+                    seen.insert(hash, keys.len() as u32);
+                }
+                keys.push(place);
+            }
         }
         keys
     }
 
-    /// A key and its hash, for a place that [`KeyedState::keys`] gave, as long as no slice was taken since.
-    pub fn key(&self, (state, slot): (u16, u32)) -> (&[u8], u64) {
-        let slot = &self.tables[state as usize].slots[slot as usize];
-        (slot.key(), slot.hash)
+    /// A key and its hash, for a place that [`KeyedState::keys`] gave, as long as nothing was swept and no slice taken since.
+    pub fn key(&self, (state, slot): (u16, u32)) -> (Cow<'_, [u8]>, u64) {
+        let table = &self.tables[state as usize];
+        let slot = &table.slots[slot as usize];
+        if table.kind != StateKind::Map {
+            return (Cow::Borrowed(slot.key()), slot.hash);
+        }
+        let (key, _) = field::split(slot.key());
+        let hash = hash_key(&key);
+        (key, hash)
     }
 
-    /// The value or framed list of a key in a state; for tests and inspection.
+    /// The value or framed list of a key in a state, as it is kept and whether or not it has expired; for tests and inspection.
     pub fn value(&self, state: usize, key: &[u8]) -> Option<&[u8]> {
         let table = &self.tables[state];
-        table.find(hash_key(key), key).map(|slot| &table.slots[slot as usize]).filter(|slot| slot.live).map(|slot| slot.value())
+        table.find((hash_key(key), key)).map(|slot| &table.slots[slot as usize]).filter(|slot| slot.live).map(|slot| slot.value())
     }
 
-    fn slot_for(&mut self, state: usize, call: &Batch, key: u32) -> u32 {
-        let (hash, bytes) = key_at(call, key);
+    /// How many entries there are in memory, those that have expired or are deleted in no snapshot yet among them.
+    pub fn entries(&self) -> usize {
+        self.tables.iter().map(Table::len).sum()
+    }
+
+    pub(super) fn slot_for(&mut self, state: usize, call: &Batch, key: u32) -> u32 {
+        let hashed = key_at(call, key);
         let table = &mut self.tables[state];
-        table.find(hash, bytes).unwrap_or_else(|| table.insert(hash, bytes))
+        table.find(hashed).unwrap_or_else(|| table.insert(hashed, key_group(hashed.0, self.max_parallelism)))
+    }
+
+    /// The slot of an entry of a map, whose key has a hash of its own.
+    pub(super) fn slot_for_entry(&mut self, state: usize, hashed: Hashed<'_>, hash_of_key: u64) -> u32 {
+        let table = &mut self.tables[state];
+        table.find(hashed).unwrap_or_else(|| table.insert(hashed, key_group(hash_of_key, self.max_parallelism)))
+    }
+
+    /// What values that are written now begin with.
+    #[inline]
+    pub(super) fn stamp(&self, state: usize) -> Option<Stamp> {
+        self.tables[state].ttl.map(|_| ttl::stamp(self.now))
     }
 
     /// To be called before each change of a slot: notes that it is written, and saves what a waiting snapshot still needs of it.
     #[inline]
-    fn before_write(&mut self, state: usize, number: u32) {
+    pub(super) fn before_write(&mut self, state: usize, number: u32) {
         let table = &mut self.tables[state];
         let slot = &mut table.slots[number as usize];
         if slot.written == self.mark {
             return;
         }
         if slot.written != 0 {
-            self.freezer.save(state, self.kinds[state], self.max_parallelism, slot);
+            self.freezer.save(state, table.kind, slot);
         }
         slot.written = self.mark;
         table.written.push(number);
     }
 
     #[inline]
-    fn replace(&mut self, state: usize, number: u32, live: bool, value: &[u8]) {
+    pub(super) fn replace(&mut self, state: usize, number: u32, live: bool, stamp: Option<&Stamp>, value: &[u8]) {
         self.before_write(state, number);
         let slot = &mut self.tables[state].slots[number as usize];
-        let replaced = Some(self.undo.values.len());
-        self.undo.values.extend_from_slice(slot.value());
-        self.undo.steps.push(Step { state: state as u32, slot: number, live: slot.live, kept: 0, saved: slot.saved, replaced });
-        slot.set_value(value);
+        self.undo.replacing(state, number, slot);
+        match stamp {
+            None => slot.set_value(value),
+            Some(stamp) => {
+                slot.set_value(stamp);
+                slot.extend_value(value);
+            }
+        }
         slot.live = live;
         slot.saved = 0;
+    }
+
+    pub(super) fn remove(&mut self, state: usize, number: u32) {
+        if self.tables[state].slots[number as usize].live {
+            self.replace(state, number, false, None, &[]);
+        }
     }
 }
 
 #[inline]
-fn key_at(call: &Batch, key: u32) -> (u64, &[u8]) {
+pub(super) fn key_at(call: &Batch, key: u32) -> Hashed<'_> {
     (call.hashes[key as usize], call.keys.get(key as usize))
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

@@ -1,16 +1,16 @@
 //! How a list lies in a value: each element behind its length (LEB128), so that appending is appending bytes.
 
-/// Frames an element; `write` gets its parts.
+/// Frames an element, given in parts; `write` gets the pieces.
 #[inline]
-pub(super) fn push(element: &[u8], mut write: impl FnMut(&[u8])) {
-    let mut length = element.len();
+pub(super) fn push(element: &[&[u8]], mut write: impl FnMut(&[u8])) {
+    let mut length = element.iter().map(|part| part.len()).sum::<usize>();
     while length >= 0x80 {
         // The lower seven bits.
         write(&[length as u8 | 0x80]);
         length >>= 7;
     }
     write(&[length as u8]);
-    write(element);
+    element.iter().for_each(|part| write(part));
 }
 
 /// The elements of a framed list.

@@ -1,11 +1,20 @@
-//! [`Table`]: one state of one subtask, key by key, with what has to be known for snapshots.
+//! [`Table`]: one state of one subtask, entry by entry, with what has to be known for snapshots. An entry is a key with its value, or,
+//! in a map, a key and a field with theirs.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use smallvec::SmallVec;
 
 use super::index::Index;
+use super::ttl;
+use crate::plan::{StateDescriptor, StateKind, Ttl};
 
 /// Counts barriers within an attempt, from 1 on; 0 means "in a snapshot already".
 pub(super) type Mark = u32;
+
+/// What finds an entry: the hash of its key, or in a map of key and field, and these as bytes.
+pub(super) type Hashed<'a> = (u64, &'a [u8]);
 
 /// An entry: key and value side by side, so that a small one is a single cache line.
 #[derive(Clone, Debug)]
@@ -17,20 +26,29 @@ pub(super) struct Slot {
     pub(super) written: Mark,
     /// Of a list: how many bytes of the value are in earlier snapshots.
     pub(super) saved: u32,
+    /// The key's group, which in a map the hash does not tell.
+    pub(super) group: u16,
     /// Whether there is a value. A slot without one stays until its deletion is in a snapshot.
     pub(super) live: bool,
     data: SmallVec<[u8; 32]>,
 }
 
 impl Slot {
+    /// The key, or key and field.
     #[inline]
     pub(super) fn key(&self) -> &[u8] {
         &self.data[..self.key_len as usize]
     }
 
+    /// The value as it is kept: with its stamp, if it has one.
     #[inline]
     pub(super) fn value(&self) -> &[u8] {
         &self.data[self.key_len as usize..]
+    }
+
+    #[inline]
+    pub(super) fn value_mut(&mut self) -> &mut [u8] {
+        &mut self.data[self.key_len as usize..]
     }
 
     #[inline]
@@ -48,25 +66,39 @@ impl Slot {
     pub(super) fn truncate_value(&mut self, len: usize) {
         self.data.truncate(self.key_len as usize + len);
     }
+
+    /// Gives back memory that is no longer needed.
+    pub(super) fn shrink(&mut self) {
+        self.data.shrink_to_fit();
+    }
 }
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// One state of one subtask.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Table {
+    pub(super) kind: StateKind,
+    pub(super) ttl: Option<Ttl>,
     index: Index,
     pub(super) slots: Vec<Slot>,
     free: Vec<u32>,
     /// Slots written since the last barrier, each once.
     pub(super) written: Vec<u32>,
+    /// The slots in the order of their keys, from the first need of it on.
+    ordered: Option<BTreeMap<Box<[u8]>, u32>>,
 }
 
 impl Table {
+    pub(super) fn new(state: &StateDescriptor) -> Self {
+        let StateDescriptor { kind, ttl, .. } = *state;
+        Table { kind, ttl, index: Index::default(), slots: Vec::new(), free: Vec::new(), written: Vec::new(), ordered: None }
+    }
+
     /// The slot of a key, live or not.
     #[inline]
-    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
+    pub(super) fn find(&self, (hash, key): Hashed<'_>) -> Option<u32> {
         self.index.find(hash, |slot| {
             let slot = &self.slots[slot as usize];
             slot.hash == hash && slot.key() == key
@@ -75,7 +107,7 @@ impl Table {
 
     /// The slots of many keys, [`NONE`] where there is none. Three short passes instead of one long one: each pass's cache misses do
     /// not depend on each other, so they overlap.
-    pub(super) fn find_many<'a>(&self, keys: impl Iterator<Item = (u64, &'a [u8])> + Clone, found: &mut Vec<u32>) {
+    pub(super) fn find_many<'a>(&self, keys: impl Iterator<Item = Hashed<'a>> + Clone, found: &mut Vec<u32>) {
         found.clear();
         found.extend(keys.clone().map(|(hash, _)| self.index.guess(hash).unwrap_or(NONE)));
         let mut misled = false;
@@ -85,15 +117,15 @@ impl Table {
         for (slot, (hash, key)) in found.iter_mut().zip(keys) {
             let right = *slot == NONE || (!misled && self.slots[*slot as usize].key() == key);
             if !right {
-                *slot = self.find(hash, key).unwrap_or(NONE);
+                *slot = self.find((hash, key)).unwrap_or(NONE);
             }
         }
     }
 
     /// A slot for a key that has none; without a value as yet.
-    pub(super) fn insert(&mut self, hash: u64, key: &[u8]) -> u32 {
-        // Keys come out of columns, whose lengths fit u32.
-        let slot = Slot { hash, key_len: key.len() as u32, written: 0, saved: 0, live: false, data: SmallVec::from_slice(key) };
+    pub(super) fn insert(&mut self, (hash, key): Hashed<'_>, group: u16) -> u32 {
+        // Keys come out of columns, whose lengths fit u32; with a field and escapes they are at most some times as long.
+        let slot = Slot { hash, key_len: key.len() as u32, written: 0, saved: 0, group, live: false, data: SmallVec::from_slice(key) };
         let number = match self.free.pop() {
             Some(number) => {
                 self.slots[number as usize] = slot;
@@ -106,22 +138,74 @@ impl Table {
             }
         };
         self.index.insert(hash, number);
+        if let Some(ordered) = &mut self.ordered {
+            ordered.insert(key.into(), number);
+        }
         number
     }
 
-    /// Gives up a slot without a value, whose deletion is in a snapshot.
+    /// Gives up a slot without a value, whose deletion is in a snapshot or need not be.
     pub(super) fn release(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         debug_assert!(!slot.live && slot.written == 0);
         self.index.remove(slot.hash, number);
+        if let Some(ordered) = &mut self.ordered {
+            ordered.remove(slot.key());
+        }
         slot.data = SmallVec::new();
         slot.key_len = 0;
         self.free.push(number);
     }
 
+    /// Brings the slots into order, if they are not. For maps, none of whose entries has an empty key: that is how a slot that has been
+    /// given up is told.
+    pub(super) fn order(&mut self) {
+        if self.ordered.is_none() {
+            let entries = self.numbered().filter(|(_, slot)| slot.key_len > 0);
+            self.ordered = Some(entries.map(|(number, slot)| (slot.key().into(), number)).collect());
+        }
+    }
+
+    /// The slots whose keys are not below `from`, in order, once [`Table::order`] was called.
+    pub(super) fn ordered_from(&self, from: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
+        let range = (Bound::Included(from), Bound::Unbounded);
+        let slots = self.ordered.iter().flat_map(move |ordered| ordered.range::<[u8], _>(range));
+        slots.map(|(key, &number)| (key.as_ref(), number))
+    }
+
+    /// The slots whose keys begin with `prefix`, in order, once [`Table::order`] was called.
+    pub(super) fn ordered_with(&self, prefix: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
+        self.ordered_from(prefix).take_while(|(key, _)| key.starts_with(prefix))
+    }
+
+    /// Whether a slot has a value that can be seen at this time.
+    #[inline]
+    pub(super) fn has_value(&self, slot: &Slot, now: i64) -> bool {
+        slot.live && self.ttl.is_none_or(|ttl| !ttl::is_expired(self.kind, slot.value(), ttl, now))
+    }
+
     /// The numbers of all slots that have a value.
-    pub(super) fn live(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn with_value(&self, now: i64) -> impl Iterator<Item = u32> {
+        self.numbered().filter(move |(_, slot)| self.has_value(slot, now)).map(|(number, _)| number)
+    }
+
+    /// How many slots are in use.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (u32, &Slot)> {
         // Slot numbers are u32 (see insert).
-        (0u32..).zip(&self.slots).filter(|(_, slot)| slot.live).map(|(number, _)| number)
+        (0u32..).zip(&self.slots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_entry_is_one_cache_line() {
+        assert_eq!(size_of::<Slot>(), 64);
     }
 }

@@ -117,17 +117,15 @@ fn is_keyed(what: &str, port: &wire::Port) -> Checked<bool> {
 }
 
 fn state(state: wire::State) -> Checked<StateDescriptor> {
-    let kind = match state.kind.as_str() {
-        "value" => StateKind::Value,
-        "list" => StateKind::List,
-        "reducing" => StateKind::Reducing,
-        other => return Err(format!("state `{}`: unknown kind `{}`", state.name, other.escape_debug())),
+    let Some(kind) = StateKind::named(&state.kind) else {
+        return Err(format!("state `{}`: unknown kind `{}`", state.name, state.kind.escape_debug()));
     };
     if state.version == 0 {
         return Err(format!("state `{}`: versions count from 1 on", state.name));
     }
     let schema = schema(state.schema).map_err(|cause| format!("state `{}`: {cause}", state.name))?;
-    Ok(StateDescriptor { name: state.name, kind, schema, version: state.version })
+    let described = StateDescriptor::new(state.name.as_str(), kind, schema, state.version).with_more(&state.more);
+    described.map_err(|cause| format!("state `{}`: {cause}", state.name))
 }
 
 /// A schema of values that this host knows: one from a later version must not be taken for bytes.

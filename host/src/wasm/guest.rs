@@ -9,6 +9,7 @@ use super::limits::{self, Deadline, MemoryLimit, Ticks};
 use super::log::GuestLog;
 use super::wasi::Wasi;
 use super::wire::{CellsReply, ColumnReply};
+use crate::clock;
 use crate::plan::{Descriptor, Limits, OutputPort, StateKind};
 use crate::record::{Batch, Column, MalformedColumn, Outbox, hash_key};
 use crate::state::KeyedState;
@@ -58,8 +59,10 @@ pub(super) struct Guest {
     pub(super) log: Arc<Mutex<GuestLog>>,
     /// The reply to the last `get`, whose buffers the next one uses.
     pub(super) cells: RefCell<Arc<CellsReply>>,
-    /// The reply to the last `list-read`.
+    /// The reply to the last `list-read`, or the values of the last `map-scan`,
     pub(super) page: RefCell<Arc<ColumnReply>>,
+    /// and its fields.
+    pub(super) fields: RefCell<Arc<ColumnReply>>,
     emitted: Cell<u64>,
     written: Cell<u64>,
 }
@@ -91,14 +94,16 @@ impl Guest {
             log,
             cells: RefCell::default(),
             page: RefCell::default(),
+            fields: RefCell::default(),
             emitted: Cell::new(0),
             written: Cell::new(0),
         }
     }
 
-    /// Begins a call: forgets what calls before it have left.
+    /// Begins a call: forgets what calls before it have left. State expires by the time at which the call begins.
     pub(super) fn begin(&mut self, phase: Phase) {
         self.phase = phase;
+        self.state.get_mut().begin(clock::wall_ms());
         self.rejected.clear();
         self.panicked = None;
         self.memory.refused = false;
@@ -109,7 +114,12 @@ impl Guest {
     /// Ends a call: keeps what it did, or takes it back.
     pub(super) fn end(&mut self, succeeded: bool) {
         if succeeded {
-            self.state.get_mut().commit();
+            let state = self.state.get_mut();
+            state.commit();
+            // While it finishes, its keys are being counted off.
+            if self.phase == Phase::Process {
+                state.sweep();
+            }
         } else {
             self.state.get_mut().undo();
             self.outputs.get_mut().iter_mut().for_each(Outbox::discard);

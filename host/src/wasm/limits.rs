@@ -25,8 +25,10 @@ pub(super) const WRITTEN_PER_CALL: u64 = 256 << 20;
 pub(super) const STATE_VALUE: usize = 16 << 20;
 /// Bytes that one read of state may return.
 pub(super) const READ_AT_ONCE: usize = 64 << 20;
-/// Bytes that one page of a list may have, unless a single element has more.
-pub(super) const LIST_PAGE: u32 = 1 << 20;
+/// Bytes that one page of a list or map may have, unless a single element or entry has more.
+pub(super) const PAGE: u32 = 1 << 20;
+/// Bytes of one field of a map.
+pub(super) const MAP_FIELD: usize = 1 << 20;
 
 /// Bytes that a guest may hand to one host function.
 const HOST_CALL_BYTES: usize = 128 << 20;

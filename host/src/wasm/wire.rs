@@ -139,8 +139,7 @@ pub(super) struct State {
     pub(super) kind: String,
     pub(super) schema: String,
     pub(super) version: u32,
-    #[component(name = "more")]
-    _more: Vec<(String, String)>,
+    pub(super) more: Vec<(String, String)>,
 }
 
 /// `descriptor.operator-descriptor`.

@@ -39,6 +39,10 @@ pub(super) const OFFERED: &[Interface] = &[
             ("list-append", "func(state: u32, keys: list<u32>, values: column)"),
             ("list-replace", "func(state: u32, key: u32, values: column)"),
             ("list-read", "func(state: u32, key: u32, start: u32, max-bytes: u32) -> column"),
+            ("map-get", "func(state: u32, keys: list<u32>, fields: column) -> cells"),
+            ("map-put", "func(state: u32, keys: list<u32>, fields: column, values: column)"),
+            ("map-remove", "func(state: u32, keys: list<u32>, fields: column)"),
+            ("map-scan", "func(state: u32, key: u32, start: list<u8>, max-bytes: u32) -> tuple<column, column>"),
         ],
     },
     Interface {

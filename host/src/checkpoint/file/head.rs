@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::FileError;
 use crate::checkpoint::manifest::Epochs;
 use crate::codec::Frame;
-use crate::plan::{Schema, StateDescriptor, StateKind};
+use crate::plan::{More, Schema, StateDescriptor, StateKind};
 use crate::record::KeyGroups;
 
 /// The frame of a head. 256 MiB are the index of some 2 TiB of state.
@@ -59,6 +59,8 @@ struct WireState {
     kind: String,
     schema: String,
     version: u32,
+    /// What more there is to say, by name: a later version may say more, and an earlier one refuses what it doesn't know.
+    more: More,
     count: u64,
 }
 
@@ -77,9 +79,10 @@ impl Head {
     pub(super) fn encode(&self, out: &mut Vec<u8>) -> Result<(), FileError> {
         let states = self.states.iter().zip(&self.counts).map(|(state, &count)| WireState {
             name: state.name.clone(),
-            kind: kind_name(state.kind).into(),
+            kind: state.kind.name().into(),
             schema: state.schema.0.clone(),
             version: state.version,
+            more: state.more(),
             count,
         });
         let wire = Wire {
@@ -98,12 +101,9 @@ impl Head {
         let (wire, blocks): (Wire, _) = HEAD.decode(bytes)?;
         let mut states = Vec::with_capacity(wire.states.len());
         let mut counts = Vec::with_capacity(wire.states.len());
-        for WireState { name, kind, schema, version, count } in wire.states {
-            let Some(kind) = kind_of(&kind) else {
-                return Err(FileError::Inconsistent(format!("state `{name}` is of the unknown kind `{kind}`")));
-            };
-            states.push(StateDescriptor { name, kind, schema: Schema(schema), version });
-            counts.push(count);
+        for state in wire.states {
+            counts.push(state.count);
+            states.push(state.descriptor()?);
         }
         let head = Head {
             operator: wire.operator,
@@ -148,15 +148,13 @@ impl Head {
     }
 }
 
-/// The name of a kind of state, as state files hold it.
-fn kind_name(kind: StateKind) -> &'static str {
-    match kind {
-        StateKind::Value => "value",
-        StateKind::List => "list",
-        StateKind::Reducing => "reducing",
+impl WireState {
+    fn descriptor(self) -> Result<StateDescriptor, FileError> {
+        let WireState { name, kind, schema, version, more, .. } = self;
+        let Some(kind) = StateKind::named(&kind) else {
+            return Err(FileError::Inconsistent(format!("state `{name}` is of the unknown kind `{kind}`")));
+        };
+        let state = StateDescriptor::new(name.as_str(), kind, Schema(schema), version).with_more(&more);
+        state.map_err(|cause| FileError::Inconsistent(format!("state `{name}`: {cause}")))
     }
-}
-
-fn kind_of(name: &str) -> Option<StateKind> {
-    [StateKind::Value, StateKind::List, StateKind::Reducing].into_iter().find(|&kind| kind_name(kind) == name)
 }

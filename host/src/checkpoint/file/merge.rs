@@ -11,14 +11,15 @@ use super::write::{Writer, Written};
 use crate::error::{Error, Kind, Result};
 use crate::plan::StateDescriptor;
 use crate::record::KeyGroups;
-use crate::state::{Change, ChangeKind};
+use crate::state::{Change, ChangeKind, without_expired};
 
 /// Merges what `files` (from the oldest to the newest, at least one, all of the same operator) say about `groups`. With `base`, nothing
-/// lies below the oldest: then deletes are forgotten, appends are values, and the result is a base.
+/// lies below the oldest: then deletes are forgotten, appends are values, what has expired at the time `now` (milliseconds since the
+/// Unix epoch) is left out, and the result is a base.
 ///
 /// # Errors
 /// [`Kind::Checkpoint`] if a file is damaged, or if they don't belong together.
-pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool) -> Result<Written> {
+pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64) -> Result<Written> {
     let Some(first) = files.first() else {
         return Err(Error::new(Kind::Internal, "no state files to merge"));
     };
@@ -27,14 +28,19 @@ pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool) -> Result<Wri
         return Err(refused(other, &FileError::Refused(format!("it belongs to operator `{two}`, not `{one}`"))));
     }
     let states = unite(files)?;
+    let mortal: Vec<_> = states.iter().map(|state| state.ttl.filter(|_| base).map(|ttl| (state.kind, ttl))).collect();
     let epochs = files.iter().skip(1).fold(first.head().epochs, |all, file| all.union(file.head().epochs));
     let mut writer = Writer::new(&first.head().operator, states, groups, epochs, base);
     let mut sources = Sources::new(files, groups, &writer)?;
     let mut same = Vec::new();
-    let mut value = Vec::new();
+    let (mut value, mut room) = (Vec::new(), Vec::new());
     while sources.take_entry(&mut same) {
         let entry = same.iter().map(Item::change);
-        if let Some(change) = combine(entry, base, &mut value) {
+        let left = combine(entry, base, &mut value).and_then(|change| match mortal[usize::from(change.state)] {
+            Some((kind, ttl)) => Some(Change { value: without_expired(kind, change.value, ttl, now, &mut room)?, ..change }),
+            None => Some(change),
+        });
+        if let Some(change) = left {
             writer.push(change).map_err(|error| refused(first, &error))?;
         }
         same.drain(..).try_for_each(|item| sources.advance(item))?;
@@ -78,10 +84,14 @@ fn unite(files: &[StateReader]) -> Result<Vec<StateDescriptor>> {
         for state in &file.head().states {
             match all.binary_search_by(|other| other.name.cmp(&state.name)) {
                 Err(place) => all.insert(place, state.clone()),
-                Ok(place) if all[place] == *state => {}
+                // How long values live may change; the newest word on it counts.
+                Ok(place) if all[place].is_kept_as(state) => all[place].ttl = state.ttl,
                 // Bytes of two schemas in one state would be read by either as its own.
                 Ok(_) => {
-                    let reason = format!("state `{}` differs from that of an older file in kind, schema or version", state.name);
+                    let reason = format!(
+                        "state `{}` differs from that of an older file in kind, schema or version, or in whether it has a time to live",
+                        state.name
+                    );
                     return Err(refused(file, &FileError::Refused(reason)));
                 }
             }

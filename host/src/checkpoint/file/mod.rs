@@ -8,6 +8,9 @@
 //!
 //! Changes stand in the order of key group, state, key, each entry at most once. States are numbered by their place in the head, where
 //! they stand by name: so the numbers mean something without the component, and the order is the same in all files of an operator.
+//! Of a map each field is an entry of its own: its key is the key and the field as `wit/keys.md` makes a tuple of two byte strings, so that
+//! the order is that of (key, field). Where values have a time to live, each begins with its stamp (i64, little-endian, milliseconds), and
+//! of a list each element.
 //! Blocks follow each other to the end of the file, so that a reader of some key groups finds the blocks that it needs from the head,
 //! and a missing end is noticed.
 
@@ -17,6 +20,8 @@ mod merge;
 mod read;
 mod write;
 
+#[cfg(test)]
+mod state_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -51,11 +51,12 @@ impl StateReader {
     /// The changes in `groups`, in order, with states numbered by their place in `states`.
     ///
     /// # Errors
-    /// [`Kind::Checkpoint`] if the file holds changes of a state that is not among `states`, or is of another kind there.
+    /// [`Kind::Checkpoint`] if the file holds changes of a state that is not among `states`, or is kept in another way there.
     pub fn changes_for(&self, groups: KeyGroups, states: &[StateDescriptor]) -> Result<ChangeCursor<'_>> {
         let mut numbers = Vec::with_capacity(self.head.states.len());
         for (state, &count) in self.head.states.iter().zip(&self.head.counts) {
-            let found = states.iter().position(|other| other.name == state.name && other.kind == state.kind);
+            let same = |other: &StateDescriptor| other.kind == state.kind && other.ttl.is_some() == state.ttl.is_some();
+            let found = states.iter().position(|other| other.name == state.name && same(other));
             numbers.push(match found {
                 Some(number) => number as u16,
                 // Nothing asks for the number of a state without changes.
@@ -69,6 +70,10 @@ impl StateReader {
     fn misfit(&self, state: &StateDescriptor, states: &[StateDescriptor]) -> Error {
         let (path, operator, name) = (&self.path, &self.head.operator, &state.name);
         let reason = match states.iter().find(|other| other.name == *name) {
+            Some(other) if other.kind == state.kind => match other.ttl {
+                Some(_) => "has no time to live there and one now".into(),
+                None => "has a time to live there and none now".into(),
+            },
             Some(other) => format!("is of the kind {:?} there and {:?} now", state.kind, other.kind).to_lowercase(),
             None => "is no longer declared".into(),
         };

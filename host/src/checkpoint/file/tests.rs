@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::checkpoint::manifest::Epochs;
 use crate::error::{Kind, Result};
-use crate::plan::{Schema, StateDescriptor, StateKind};
+use crate::plan::{Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::KeyGroups;
 use crate::state::{Change, ChangeKind, Changes};
 
@@ -28,7 +28,7 @@ struct Owned {
 type Model = BTreeMap<(u16, String, Vec<u8>), Vec<u8>>;
 
 pub(crate) fn states(names: &[&str]) -> Vec<StateDescriptor> {
-    let state = |name: &&str| StateDescriptor { name: name.to_string(), kind: StateKind::List, schema: Schema::text(), version: 1 };
+    let state = |name: &&str| StateDescriptor::new(*name, StateKind::List, Schema::text(), 1);
     names.iter().map(state).collect()
 }
 
@@ -211,6 +211,10 @@ fn a_state_that_is_gone_or_of_another_kind_is_named() {
     other[0].kind = StateKind::Value;
     let error = reader.changes_for(ALL, &other).unwrap_err();
     assert_eq!(error.message(), "file 1: state `b` of operator `count` is of the kind list there and value now");
+    let mut mortal = states(&NAMES);
+    mortal[0].ttl = Some(Ttl { ms: 5, from: TtlFrom::Write });
+    let error = reader.changes_for(ALL, &mortal).unwrap_err();
+    assert_eq!(error.message(), "file 1: state `b` of operator `count` has no time to live there and one now");
     // Nothing is lost with a state that has no changes.
     assert!(file(&few()[..2], &NAMES, 1).changes_for(ALL, &states(&["a"])).is_ok());
 }
@@ -292,15 +296,18 @@ fn files_that_do_not_belong_together_are_not_merged() {
     let one = file(&few(), &NAMES, 1);
     let facts = FileFacts { operator: "other", states: &[], groups: ALL, epochs: Epochs::only(2) };
     let other = StateReader::open("file 2", write(facts, &[]).unwrap().bytes).unwrap();
-    let error = merge(&[one.clone(), other], ALL, false).unwrap_err();
+    let error = merge(&[one.clone(), other], ALL, false, 0).unwrap_err();
     assert_eq!(error.message(), "file 2: can't be merged: it belongs to operator `other`, not `count`");
     let mut newer = states(&["a"]);
     newer[0].version = 2;
     let facts = FileFacts { operator: "count", states: &newer, groups: ALL, epochs: Epochs::only(2) };
     let newer = StateReader::open("file 2", write(facts, &[]).unwrap().bytes).unwrap();
-    let error = merge(&[one, newer], ALL, false).unwrap_err();
-    assert_eq!(error.message(), "file 2: can't be merged: state `a` differs from that of an older file in kind, schema or version");
-    assert_eq!(merge(&[], ALL, false).unwrap_err().kind(), Kind::Internal);
+    let error = merge(&[one, newer], ALL, false, 0).unwrap_err();
+    assert_eq!(
+        error.message(),
+        "file 2: can't be merged: state `a` differs from that of an older file in kind, schema or version, or in whether it has a time to live"
+    );
+    assert_eq!(merge(&[], ALL, false, 0).unwrap_err().kind(), Kind::Internal);
 }
 
 #[test]
@@ -318,7 +325,7 @@ fn merging_takes_the_last_word_on_each_entry() {
         for (above, (_, kind, value)) in new.iter().zip(expected) {
             let (below, above) = (("k", below.1, below.2), ("k", above.1, above.2));
             let files = [file(&[change(below)], &["a"], 1), file(&[change(above)], &["a"], 2)];
-            let merged = |base| read(&StateReader::open("m", merge(&files, ALL, base).unwrap().bytes).unwrap(), ALL).unwrap();
+            let merged = |base| read(&StateReader::open("m", merge(&files, ALL, base, 0).unwrap().bytes).unwrap(), ALL).unwrap();
             assert_eq!(merged(false), [change(("k", kind, value))], "{below:?} {above:?}");
             let in_a_base = match kind {
                 Delete => vec![],
@@ -335,7 +342,7 @@ fn a_damaged_input_of_a_merge_is_named() {
     let end = bytes.len() - 1;
     bytes[end] ^= 1;
     let files = [file(&few(), &NAMES, 2), StateReader::open("damaged.state", bytes.into()).unwrap()];
-    let error = merge(&files, ALL, false).unwrap_err();
+    let error = merge(&files, ALL, false, 0).unwrap_err();
     assert!(error.message().starts_with("damaged.state: block of a state file is damaged"), "{error}");
 }
 
@@ -364,7 +371,7 @@ proptest! {
             snapshots.iter().enumerate().map(|(index, changes)| file(changes, &orders[index % 3], index as u64 + 1)).collect();
         let (from, to) = (from.min(files.len() - 1), to.min(files.len() - 1));
         prop_assume!(from <= to);
-        let merged = merge(&files[from..=to], groups, from == 0).unwrap();
+        let merged = merge(&files[from..=to], groups, from == 0, 0).unwrap();
         prop_assert_eq!(merged.epochs, Epochs { first: from as u64 + 1, last: to as u64 + 1 });
         prop_assert_eq!((merged.base, merged.groups), (from == 0, groups));
         let merged = StateReader::open("merged", merged.bytes).unwrap();

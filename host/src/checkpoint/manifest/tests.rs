@@ -29,7 +29,7 @@ pub(crate) fn state_file(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> S
 
 pub(crate) fn manifest(attempt: u32, checkpoint: u64, files: Vec<StateFile>) -> Manifest {
     let position = Position { offset: 1234, records: 56, ended: false };
-    let state = StateDescriptor { name: "n".into(), kind: StateKind::Value, schema: Schema::text(), version: 1 };
+    let state = StateDescriptor::new("n", StateKind::Value, Schema::text(), 1);
     Manifest {
         job: "words".into(),
         attempt: AttemptId { run: 1, attempt },

@@ -11,6 +11,7 @@ use crate::checkpoint::decide::{Before, Merge, Merged, RestorePoint};
 use crate::checkpoint::file::{StateReader, merge};
 use crate::checkpoint::manifest::StateFile;
 use crate::checkpoint::paths;
+use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
@@ -85,7 +86,7 @@ impl Store {
         let mut files = Vec::new();
         for output in &due.outputs {
             let (readers, groups, base) = (Arc::clone(&readers), output.groups, due.base);
-            let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base)).await;
+            let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, clock::wall_ms())).await;
             let merged = merged.map_err(|error| Error::new(Kind::Internal, format!("a merge of state files has ended: {error}")))??;
             // Everything was deleted, and nothing lies below: there is nothing left to say.
             if merged.entries == 0 && merged.base {

@@ -5,21 +5,22 @@ use std::sync::Arc;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList};
 
+use super::map_state;
 use crate::plan::StateKind;
 use crate::state::{LONGEST_LIST, ListTooLong};
 use crate::wasm::failure::Misuse;
 use crate::wasm::guest::{Guest, check_column, check_len};
-use crate::wasm::limits::{self, LIST_PAGE, READ_AT_ONCE, STATE_VALUE};
+use crate::wasm::limits::{self, PAGE, READ_AT_ONCE, STATE_VALUE};
 use crate::wasm::wire::{CellsReply, ColumnOut, ColumnReply};
 
 type Store<'a> = StoreContextMut<'a, Guest>;
 
-const VALUES: &[StateKind] = &[StateKind::Value, StateKind::Reducing];
+const VALUES: &[StateKind] = &[StateKind::Value, StateKind::Reducing, StateKind::Aggregating];
 const LISTS: &[StateKind] = &[StateKind::List];
-const ANY: &[StateKind] = &[StateKind::Value, StateKind::Reducing, StateKind::List];
+const ANY: &[StateKind] = &StateKind::ALL;
 
 /// Keys that are read before the size of the reply is looked at. With [`STATE_VALUE`] it keeps the reply far below 4 GiB.
-const READ_STEP: usize = 64;
+pub(super) const READ_STEP: usize = 64;
 
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("cofferdam:operator/keyed-state@0.1.0")?;
@@ -28,7 +29,8 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
     interface.func_wrap("clear", clear)?;
     interface.func_wrap("list-append", list_append)?;
     interface.func_wrap("list-replace", list_replace)?;
-    interface.func_wrap("list-read", list_read)
+    interface.func_wrap("list-read", list_read)?;
+    map_state::add_to(&mut interface)
 }
 
 fn get(store: Store<'_>, (state, keys): (u32, WasmList<u32>)) -> wasmtime::Result<(Arc<CellsReply>,)> {
@@ -103,14 +105,14 @@ fn list_read(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, u32, u
     guest.check_keys(&[key], NAME)?;
     let mut reply = guest.page.borrow_mut();
     Arc::make_mut(&mut reply).refill(|page| {
-        guest.state.borrow().list_read(state, &guest.call, key, start, max_bytes.min(LIST_PAGE), page);
+        guest.state.borrow_mut().list_read(state, &guest.call, key, start, max_bytes.min(PAGE), page);
         Ok::<(), Misuse>(())
     })?;
     Ok((Arc::clone(&reply),))
 }
 
 /// Values to be written, checked and counted.
-fn values_of<'a>(store: &'a Store<'_>, values: &ColumnOut, function: &str) -> Result<(&'a [u32], &'a [u8]), Misuse> {
+pub(super) fn values_of<'a>(store: &'a Store<'_>, values: &ColumnOut, function: &str) -> Result<(&'a [u32], &'a [u8]), Misuse> {
     let (ends, bytes) = (values.ends.as_le_slice(store), values.bytes.as_le_slice(store));
     check_column("`values`", ends, bytes, function)?;
     let mut start = 0;

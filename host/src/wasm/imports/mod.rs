@@ -2,6 +2,7 @@
 //! generated, so that what a guest passes is read in place in its memory, and checked before anything is kept.
 
 mod keyed_state;
+mod map_state;
 mod output;
 mod runtime;
 

@@ -106,7 +106,7 @@ fn every_misuse_of_state_is_named() {
     let append = |state| format!("(call $list-append (i32.const {state}) {KEYS} {ENDS} {BYTES})");
     let read = |state, key| format!("(call $list-read (i32.const {state}) (i32.const {key}) (i32.const 0) (i32.const 9) (i32.const 64))");
     let cases = [
-        (get(2, KEYS), "keyed-state.get: there is no state 2; the descriptor has 2"),
+        (get(3, KEYS), "keyed-state.get: there is no state 3; the descriptor has 3"),
         (get(1, KEYS), "keyed-state.get: state `seen` is of another kind (List)"),
         (get(0, "(i32.const 8192) (i32.const 3)"), "keyed-state.get: key 2 is beyond the 2 keys of this call"),
         (put(1, KEYS, ENDS, BYTES), "keyed-state.put: state `seen` is of another kind (List)"),

@@ -18,14 +18,17 @@ fn a_description_arrives_as_it_was_given() {
     let outputs: Vec<_> = descriptor.outputs.iter().map(|output| (output.name.as_str(), output.keyed)).collect();
     assert_eq!(outputs, [("counts", true), ("lines", false)]);
     let states: Vec<_> = descriptor.states.iter().map(|state| (state.name.as_str(), state.kind, state.version)).collect();
-    assert_eq!(states, [("count", StateKind::Value, 1), ("seen", StateKind::List, 1)]);
+    assert_eq!(states, [("count", StateKind::Value, 1), ("seen", StateKind::List, 1), ("per", StateKind::Map, 1)]);
+    assert_eq!(descriptor.states[2].field_schema.as_ref().map(|schema| schema.0.as_str()), Some("text"));
 }
 
 #[test]
 fn an_impossible_description_is_refused_with_what_is_wrong_in_it() {
     let good = Described::default;
     let ports = |port| Described { inputs: vec![port], ..good() };
-    let state = |state| Described { states: vec![state], ..good() };
+    let state = |state| Described { states: vec![state], more: vec![], ..good() };
+    let more =
+        |more: &[(&'static str, &'static str)]| Described { states: vec![("s", "value", "bytes", 1)], more: vec![more.to_vec()], ..good() };
     let wrong = [
         (Described { name: "", ..good() }, "it has no name"),
         (Described { inputs: vec![], ..good() }, "it has no input"),
@@ -38,11 +41,17 @@ fn an_impossible_description_is_refused_with_what_is_wrong_in_it() {
         (ports(["a", "any", "", "postcard:"]), "input `a`: unknown schema `postcard:`"),
         (Described { outputs: vec![["a", "any", "", "text"]; 2], ..good() }, "output `a` is there twice"),
         (Described { outputs: vec![["a", "keyed", "", "text"]], ..good() }, "output `a` is keyed and has no key-schema"),
-        (state(("s", "map", "bytes", 1)), "state `s`: unknown kind `map`"),
+        (state(("s", "set", "bytes", 1)), "state `s`: unknown kind `set`"),
+        (state(("s", "map", "bytes", 1)), "state `s`: a map needs a `field-schema`"),
+        (more(&[("ttl-ms", "soon")]), "state `s`: `ttl-ms` can't be `soon`"),
+        (more(&[("secret", "yes")]), "state `s`: `secret` is unknown; known are field-schema, ttl-ms and ttl-from"),
         (state(("s", "value", "", 1)), "state `s`: unknown schema ``"),
         (state(("s", "value", "bytes", 0)), "state `s`: versions count from 1 on"),
         (state(("", "value", "bytes", 1)), "a state has no name"),
-        (Described { states: vec![("s", "value", "bytes", 1), ("s", "list", "bytes", 1)], ..good() }, "state `s` is there twice"),
+        (
+            Described { states: vec![("s", "value", "bytes", 1), ("s", "list", "bytes", 1)], more: vec![], ..good() },
+            "state `s` is there twice",
+        ),
     ];
     for (description, cause) in wrong {
         let refusal = refusal(described(description).load());

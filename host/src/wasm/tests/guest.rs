@@ -27,6 +27,8 @@ pub(super) struct Described {
     pub(super) outputs: Vec<Port>,
     /// Name, kind, schema and version.
     pub(super) states: Vec<(&'static str, &'static str, &'static str, u32)>,
+    /// What more is told about the states that stand first.
+    pub(super) more: Vec<Vec<(&'static str, &'static str)>>,
 }
 
 impl Default for Described {
@@ -35,7 +37,8 @@ impl Default for Described {
             name: "test",
             inputs: vec![["words", "keyed", "text", "text"]],
             outputs: vec![["counts", "keyed", "text", "bytes"], ["lines", "any", "", "text"]],
-            states: vec![("count", "value", "bytes", 1), ("seen", "list", "bytes", 1)],
+            states: vec![("count", "value", "bytes", 1), ("seen", "list", "bytes", 1), ("per", "map", "bytes", 1)],
+            more: vec![vec![], vec![], vec![("field-schema", "text")]],
         }
     }
 }
@@ -224,9 +227,12 @@ fn lay_out(described: &Described) -> (Vec<u8>, usize) {
     };
     let (inputs, outputs) = (ports(&mut memory, &described.inputs), ports(&mut memory, &described.outputs));
     let mut states = Vec::new();
-    for (name, kind, schema, version) in &described.states {
+    for (index, (name, kind, schema, version)) in described.states.iter().enumerate() {
         states.extend(flat([name, kind, schema].map(|text| string(&mut memory, text)).to_vec()));
-        states.extend([*version, 0, 0].into_iter().flat_map(u32::to_le_bytes));
+        let more = described.more.get(index).map_or(&[][..], Vec::as_slice);
+        let facts: Vec<_> = more.iter().flat_map(|&(name, value)| [name, value]).map(|text| string(&mut memory, text)).collect();
+        let [at, len] = list(&mut memory, &flat(facts), more.len());
+        states.extend([*version, at, len].into_iter().flat_map(u32::to_le_bytes));
     }
     let states = list(&mut memory, &states, described.states.len());
     let (name, version) = (string(&mut memory, described.name), string(&mut memory, "1.0"));

@@ -5,4 +5,5 @@ mod calls;
 mod description;
 mod guest;
 mod loading;
+mod maps;
 mod waiting;

@@ -1,0 +1,136 @@
+//! State of every kind on its way through files: written by some subtasks, merged, restored by others, against the model of `state`.
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::*;
+use crate::checkpoint::manifest::Epochs;
+use crate::record::{KeyGroups, key_group, subtask_of};
+use crate::state::tests::{Oracle, Step, call, change, seen, states};
+use crate::state::{KeyedState, without_expired};
+
+const MAX: u16 = 64;
+
+/// What of a step is about the keys for which `own` holds.
+fn restricted(step: &Step, own: impl Fn(u32) -> bool) -> Option<Step> {
+    Some(match step {
+        Step::Put(_, key, _) | Step::Clear(_, key) | Step::Append(_, key, _) | Step::Replace(_, key, _) if !own(*key) => return None,
+        Step::List(_, key, ..) | Step::Scan(_, key, ..) if !own(*key) => return None,
+        Step::MapPut(state, entries) => Step::MapPut(*state, entries.iter().filter(|entry| own(entry.0)).cloned().collect()),
+        Step::MapRemove(state, fields) => Step::MapRemove(*state, fields.iter().filter(|field| own(field.0)).cloned().collect()),
+        Step::MapGet(state, fields) => Step::MapGet(*state, fields.iter().filter(|field| own(field.0)).cloned().collect()),
+        Step::Get(state, keys) => Step::Get(*state, keys.iter().copied().filter(|&key| own(key)).collect()),
+        other => other.clone(),
+    })
+}
+
+/// A subtask's state with what it should be.
+type Subtask = (KeyedState, Oracle);
+
+fn snapshot(subtask: &mut Subtask, groups: KeyGroups, epoch: u64) -> StateReader {
+    let state = &mut subtask.0;
+    state.commit();
+    state.sweep();
+    state.freeze();
+    let mut parts = Vec::new();
+    while state.is_freezing() {
+        parts.extend(state.advance(7).map(|slice| slice.changes));
+    }
+    let facts = FileFacts { operator: "o", states: states(), groups, epochs: Epochs::only(epoch) };
+    StateReader::open(format!("epoch {epoch}"), write(facts, &parts).unwrap().bytes).unwrap()
+}
+
+fn restore(files: &[StateReader], groups: KeyGroups) -> KeyedState {
+    let mut state = KeyedState::new(states(), MAX);
+    for file in files.iter().filter(|file| file.head().groups.overlaps(groups)) {
+        let mut changes = file.changes_for(groups, states()).unwrap();
+        while let Some(change) = changes.next_change().unwrap() {
+            state.restore(change);
+        }
+    }
+    state
+}
+
+/// Merges some of the files of one lane: from the first on, or not.
+fn merged(files: &mut Vec<StateReader>, from: usize, to: usize, groups: KeyGroups, now: i64) {
+    let (from, to) = (from % files.len(), to % files.len());
+    if from > to {
+        return;
+    }
+    let written = merge(&files[from..=to], groups, from == 0, now).unwrap();
+    let reader = StateReader::open("merged", written.bytes).unwrap();
+    if from == 0 {
+        holds_nothing_expired(&reader, now);
+    }
+    files.splice(from..=to, [reader]);
+}
+
+fn holds_nothing_expired(base: &StateReader, now: i64) {
+    let mut changes = base.changes(base.head().groups);
+    let mut room = Vec::new();
+    while let Some(change) = changes.next_change().unwrap() {
+        let state = &base.head().states[usize::from(change.state)];
+        if let Some(ttl) = state.ttl {
+            assert_eq!(without_expired(state.kind, change.value, ttl, now, &mut room), Some(change.value));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(5), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn all_kinds_of_state_survive_files_merges_and_another_parallelism(
+        epochs in proptest::collection::vec(proptest::collection::vec(change(), 0..40), 1..7),
+        parallelisms in proptest::collection::vec(1u16..9, 1..4),
+        cuts in proptest::collection::vec((0usize..8, 0usize..8), 3),
+    ) {
+        let call = call();
+        let mut all = Oracle::default();
+        let mut files: Vec<StateReader> = Vec::new();
+        let mut epoch = 0;
+        for &parallelism in &parallelisms {
+            // Restored files are the lane below everything that this attempt writes.
+            let hashes = &call.hashes;
+            let own = |subtask, key: u32| subtask_of(key_group(hashes[key as usize], MAX), MAX, parallelism) == subtask;
+            let groups = |subtask| KeyGroups::of_subtask(subtask, parallelism, MAX);
+            let mut subtasks: Vec<Subtask> = (0..parallelism).map(|subtask| (restore(&files, groups(subtask)), all.clone())).collect();
+            subtasks.iter_mut().for_each(|(state, oracle)| oracle.apply(&Step::Tick(0), state, &call));
+            let mut lanes: Vec<Vec<StateReader>> = subtasks.iter().map(|_| files.clone()).collect();
+            for changes in &epochs {
+                epoch += 1;
+                for change in changes {
+                    for (subtask, (state, oracle)) in (0u16..).zip(&mut subtasks) {
+                        if let Some(change) = restricted(change, |key| own(subtask, key)) {
+                            oracle.apply(&change, state, &call);
+                        }
+                    }
+                }
+                for (subtask, (one, lane)) in (0u16..).zip(subtasks.iter_mut().zip(&mut lanes)) {
+                    lane.push(snapshot(one, groups(subtask), epoch));
+                }
+            }
+            all = Oracle::united((0u16..).zip(&subtasks).map(|(subtask, (_, oracle))| (oracle, move |key| own(subtask, key))));
+            for (subtask, lane) in (0u16..).zip(&mut lanes) {
+                cuts.iter().for_each(|&(from, to)| merged(lane, from, to, groups(subtask), all.now()));
+            }
+            files = lanes.into_iter().zip(0u16..).flat_map(|(lane, subtask)| {
+                let now = all.now();
+                let one = merge(&lane, groups(subtask), true, now).unwrap();
+                let reader = StateReader::open("lane", one.bytes).unwrap();
+                holds_the_same(&lane, &reader, groups(subtask), now);
+                Some(reader)
+            }).collect();
+            let mut found = std::collections::BTreeMap::new();
+            for subtask in 0..3 {
+                found.extend(seen(&restore(&files, KeyGroups::of_subtask(subtask, 3, MAX)), all.now()));
+            }
+            prop_assert_eq!(found, all.seen(&call, all.now()));
+        }
+    }
+}
+
+/// A lane of files and what it was merged into hold the same.
+fn holds_the_same(lane: &[StateReader], merged: &StateReader, groups: KeyGroups, now: i64) {
+    assert_eq!(seen(&restore(lane, groups), now), seen(&restore(std::slice::from_ref(merged), groups), now));
+}

@@ -1,0 +1,153 @@
+//! What [`KeyedState`] does with maps. Each field of each key is an entry of its own, written and saved on its own; how its key is made
+//! is in `field`. The order of fields is kept from the first scan on.
+
+use std::ops::Range;
+
+use super::KeyedState;
+use super::field;
+use super::keyed::{Cells, key_at};
+use super::table::{Hashed, NONE};
+use super::ttl;
+use crate::plan::TtlFrom;
+use crate::record::{Batch, Column, hash_key, slice};
+
+/// Fields of maps as a guest names them: field i is of key `keys[i]` of the call at hand.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a> {
+    /// Keys, as indices.
+    pub keys: &'a [u32],
+    /// The ends of the fields in `bytes`.
+    pub ends: &'a [u32],
+    /// The fields.
+    pub bytes: &'a [u8],
+}
+
+/// Entries to be found together.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    keys: Column,
+    hashes: Vec<u64>,
+}
+
+/// So many entries are looked for at once, and not many more bytes: a long key stands in each of them.
+const TOGETHER: usize = 256;
+const TOGETHER_BYTES: usize = 1 << 20;
+
+impl Entries {
+    /// Takes up entries from `from` on. Returns how far it came: at least one further.
+    fn fill(&mut self, call: &Batch, fields: Fields<'_>, within: Range<usize>) -> usize {
+        self.keys.clear();
+        self.hashes.clear();
+        for index in within.clone() {
+            if self.keys.len() == TOGETHER || self.keys.bytes.len() > TOGETHER_BYTES {
+                return index;
+            }
+            let start = self.keys.bytes.len();
+            field::push_key(call.keys.get(fields.keys[index] as usize), &mut self.keys.bytes);
+            self.keys.push(slice(fields.ends, fields.bytes, index));
+            self.hashes.push(hash_key(&self.keys.bytes[start..]));
+        }
+        within.end
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Hashed<'_>> + Clone {
+        self.hashes.iter().enumerate().map(|(index, &hash)| (hash, self.keys.get(index)))
+    }
+}
+
+impl KeyedState {
+    /// Values for the fields `within`, appended to `cells`.
+    pub fn map_get(&mut self, state: usize, call: &Batch, fields: Fields<'_>, within: Range<usize>, cells: &mut Cells) {
+        self.find_entries(state, call, fields, within, |this, _, _, found| this.read(state, found, cells));
+    }
+
+    /// Replaces values: value i becomes the one for field i.
+    pub fn map_put(&mut self, state: usize, call: &Batch, fields: Fields<'_>, value_ends: &[u32], value_bytes: &[u8]) {
+        let stamp = self.stamp(state);
+        self.find_entries(state, call, fields, 0..fields.keys.len(), |this, start, entries, found| {
+            for (index, (&slot, hashed)) in (start..).zip(found.iter().zip(entries.iter())) {
+                let slot = match slot {
+                    NONE => this.slot_for_entry(state, hashed, call.hashes[fields.keys[index] as usize]),
+                    slot => slot,
+                };
+                this.replace(state, slot, true, stamp.as_ref(), slice(value_ends, value_bytes, index));
+            }
+        });
+    }
+
+    /// Removes fields.
+    pub fn map_remove(&mut self, state: usize, call: &Batch, fields: Fields<'_>) {
+        self.find_entries(state, call, fields, 0..fields.keys.len(), |this, _, _, found| {
+            found.iter().filter(|&&slot| slot != NONE).for_each(|&slot| this.remove(state, slot));
+        });
+    }
+
+    /// Fields of one key from `start` on, in the order of their bytes, and their values: as many as fit into `max_bytes`, but at least
+    /// one.
+    #[expect(clippy::too_many_arguments, reason = "a page has two columns")]
+    pub fn map_scan(
+        &mut self,
+        state: usize,
+        call: &Batch,
+        key: u32,
+        start: &[u8],
+        max_bytes: u32,
+        fields: &mut Column,
+        values: &mut Column,
+    ) {
+        let mut from = Vec::new();
+        field::push_key(call.keys.get(key as usize), &mut from);
+        let prefix = from.len();
+        from.extend_from_slice(start);
+        let mut read = Vec::new();
+        self.tables[state].order();
+        let table = &self.tables[state];
+        let mut room = max_bytes as usize;
+        for (entry, number) in table.ordered_from(&from).take_while(|(entry, _)| entry.starts_with(&from[..prefix])) {
+            let slot = &table.slots[number as usize];
+            let value = table.ttl.map_or(Some(slot.value()), |ttl| ttl::fresh(slot.value(), ttl, self.now));
+            let Some(value) = value.filter(|_| slot.live) else { continue };
+            let field = &entry[prefix..];
+            if field.len() + value.len() > room && !fields.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(field.len() + value.len());
+            fields.push(field);
+            values.push(value);
+            read.push(number);
+        }
+        if table.ttl.is_some_and(|ttl| ttl.from == TtlFrom::Access) {
+            read.into_iter().for_each(|number| self.touch(state, number));
+        }
+    }
+
+    /// Removes all fields of one key.
+    pub(super) fn map_clear(&mut self, state: usize, call: &Batch, key: u32) {
+        let mut prefix = Vec::new();
+        field::push_key(key_at(call, key).1, &mut prefix);
+        self.tables[state].order();
+        let slots: Vec<u32> = self.tables[state].ordered_with(&prefix).map(|(_, number)| number).collect();
+        slots.into_iter().for_each(|number| self.remove(state, number));
+    }
+
+    /// Looks for entries, and has `work` deal with what was found: the index of the first field, the entries, and their slots.
+    fn find_entries(
+        &mut self,
+        state: usize,
+        call: &Batch,
+        fields: Fields<'_>,
+        within: Range<usize>,
+        mut work: impl FnMut(&mut Self, usize, &Entries, &[u32]),
+    ) {
+        let mut entries = std::mem::take(&mut self.entries);
+        let mut found = std::mem::take(&mut self.found);
+        let mut start = within.start;
+        while start < within.end {
+            let end = entries.fill(call, fields, start..within.end);
+            self.tables[state].find_many(entries.iter(), &mut found);
+            work(self, start, &entries, &found);
+            start = end;
+        }
+        (self.entries, self.found) = (entries, found);
+    }
+}

@@ -1,0 +1,109 @@
+//! [`Sweeper`]: removes from memory what has expired, little by little, so that what nobody asks for any more does not stay for ever.
+//! That needs no note in a snapshot: what older files still hold of it has expired there too.
+
+use super::KeyedState;
+use super::ttl;
+use crate::plan::{StateDescriptor, StateKind, Ttl};
+
+/// What one sweep may cost, on average. The unit is a look at a slot: some ten nanoseconds.
+const BUDGET: usize = 64;
+/// Bytes of a list that are looked at for one unit.
+const BYTES_PER_UNIT: usize = 64;
+/// A list is rewritten in memory when this part of it has expired, so that rewriting costs little in proportion to what it frees.
+const WORTH_IT: usize = 4;
+
+/// Where the sweep is.
+#[derive(Debug, Default)]
+pub(super) struct Sweeper {
+    /// The states with a time to live.
+    states: Vec<usize>,
+    /// Slots in which calls have met something that has expired.
+    noted: Vec<(usize, u32)>,
+    /// The next slot: which of `states`, and the slot's number.
+    next: (usize, usize),
+    /// What the sweeps so far have cost and those that follow have to save.
+    debt: usize,
+}
+
+impl Sweeper {
+    pub(super) fn new(states: &[StateDescriptor]) -> Self {
+        Sweeper { states: (0..states.len()).filter(|&state| states[state].ttl.is_some()).collect(), ..Sweeper::default() }
+    }
+
+    /// Notes a slot to be looked at by the next sweep.
+    #[cold]
+    pub(super) fn note(&mut self, state: usize, number: u32) {
+        if self.noted.len() < BUDGET {
+            self.noted.push((state, number));
+        }
+    }
+}
+
+impl KeyedState {
+    /// Removes some of what has expired from memory: what calls have met since the last sweep, and a little more. To be called between
+    /// calls. What it costs is bounded on average.
+    pub fn sweep(&mut self) {
+        if self.sweeper.states.is_empty() {
+            return;
+        }
+        debug_assert!(!self.is_dirty(), "a sweep falls between calls");
+        let mut cost = self.sweeper.debt.saturating_sub(BUDGET);
+        while cost < BUDGET / 2
+            && let Some((state, number)) = self.sweeper.noted.pop()
+        {
+            cost += self.sweep_slot(state, number);
+        }
+        self.sweeper.noted.clear();
+        while cost < BUDGET {
+            cost += self.sweep_next();
+        }
+        self.sweeper.debt = cost;
+    }
+
+    /// Looks at the slot whose turn it is.
+    fn sweep_next(&mut self) -> usize {
+        let (at, number) = self.sweeper.next;
+        let state = self.sweeper.states[at];
+        if number >= self.tables[state].slots.len() {
+            self.sweeper.next = ((at + 1) % self.sweeper.states.len(), 0);
+            return 1;
+        }
+        self.sweeper.next.1 += 1;
+        // Slot numbers are u32.
+        self.sweep_slot(state, number as u32)
+    }
+
+    /// Removes what has expired of a slot, and says what that cost. A slot whose value is in no snapshot yet stays until it is.
+    fn sweep_slot(&mut self, state: usize, number: u32) -> usize {
+        let table = &mut self.tables[state];
+        let slot = &mut table.slots[number as usize];
+        let (Some(ttl), true) = (table.ttl, slot.live) else { return 1 };
+        let cost = if table.kind == StateKind::List { 1 + slot.value().len() / BYTES_PER_UNIT } else { 1 };
+        if ttl::is_expired(table.kind, slot.value(), ttl, self.now) {
+            if slot.written == 0 {
+                slot.live = false;
+                table.release(number);
+            }
+        } else if table.kind == StateKind::List {
+            shorten(slot, ttl, self.now);
+        }
+        cost
+    }
+}
+
+/// Takes the expired elements out of a list, if they are many.
+fn shorten(slot: &mut super::table::Slot, ttl: Ttl, now: i64) {
+    let value = slot.value();
+    let (saved, unsaved) = value.split_at(slot.saved as usize);
+    let mut fresh = Vec::new();
+    ttl::push_fresh_elements(saved, ttl, now, &mut fresh);
+    let saved = fresh.len();
+    ttl::push_fresh_elements(unsaved, ttl, now, &mut fresh);
+    if (value.len() - fresh.len()) * WORTH_IT < value.len() {
+        return;
+    }
+    slot.set_value(&fresh);
+    slot.shrink();
+    // With nothing of it left in older snapshots, the next one replaces what they hold.
+    slot.saved = saved as u32;
+}

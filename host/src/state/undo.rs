@@ -1,0 +1,71 @@
+//! [`Undo`]: what the call at hand has changed, so that it can be taken back.
+
+use super::table::{Slot, Table};
+
+/// What the call at hand has changed, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Undo {
+    steps: Vec<Step>,
+    /// Old values, back to back.
+    values: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Step {
+    state: u32,
+    slot: u32,
+    live: bool,
+    /// How many bytes of the old value are still in place,
+    kept: u32,
+    /// of those how many were in snapshots,
+    saved: u32,
+    /// and where in `Undo::values` the whole old value begins, if it was replaced.
+    replaced: Option<usize>,
+}
+
+impl Undo {
+    /// Whether there is nothing to take back.
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Forgets how to take back what was changed.
+    pub(super) fn forget(&mut self) {
+        self.steps.clear();
+        self.values.clear();
+    }
+
+    /// Notes a slot whose value is about to be replaced.
+    #[inline]
+    pub(super) fn replacing(&mut self, state: usize, number: u32, slot: &Slot) {
+        let replaced = Some(self.values.len());
+        self.values.extend_from_slice(slot.value());
+        self.steps.push(Step { state: state as u32, slot: number, live: slot.live, kept: 0, saved: slot.saved, replaced });
+    }
+
+    /// Notes a slot whose value is about to get longer.
+    #[inline]
+    pub(super) fn extending(&mut self, state: usize, number: u32, slot: &Slot) {
+        // Lists have a limit far below.
+        let kept = slot.value().len() as u32;
+        self.steps.push(Step { state: state as u32, slot: number, live: slot.live, kept, saved: slot.saved, replaced: None });
+    }
+
+    /// Takes back everything, newest first.
+    pub(super) fn play_back(&mut self, tables: &mut [Table]) {
+        let mut end = self.values.len();
+        for step in self.steps.drain(..).rev() {
+            let slot = &mut tables[step.state as usize].slots[step.slot as usize];
+            match step.replaced {
+                Some(start) => {
+                    slot.set_value(&self.values[start..end]);
+                    end = start;
+                }
+                None => slot.truncate_value(step.kept as usize),
+            }
+            slot.live = step.live;
+            slot.saved = step.saved;
+        }
+        self.forget();
+    }
+}

@@ -1,0 +1,110 @@
+//! `keyed-state`: maps. Their fields are read and written for many keys at once, and scanned key by key.
+
+use std::sync::Arc;
+
+use wasmtime::StoreContextMut;
+use wasmtime::component::{LinkerInstance, WasmList};
+
+use super::keyed_state::{READ_STEP, values_of};
+use crate::plan::StateKind;
+use crate::state::Fields;
+use crate::wasm::failure::Misuse;
+use crate::wasm::guest::{Guest, check_column, check_len};
+use crate::wasm::limits::{self, MAP_FIELD, PAGE, READ_AT_ONCE};
+use crate::wasm::wire::{CellsReply, ColumnOut, ColumnReply};
+
+type Store<'a> = StoreContextMut<'a, Guest>;
+
+const MAPS: &[StateKind] = &[StateKind::Map];
+
+pub(super) fn add_to(interface: &mut LinkerInstance<'_, Guest>) -> wasmtime::Result<()> {
+    interface.func_wrap("map-get", map_get)?;
+    interface.func_wrap("map-put", map_put)?;
+    interface.func_wrap("map-remove", map_remove)?;
+    interface.func_wrap("map-scan", map_scan)
+}
+
+fn map_get(store: Store<'_>, (state, keys, fields): (u32, WasmList<u32>, ColumnOut)) -> wasmtime::Result<(Arc<CellsReply>,)> {
+    const NAME: &str = "keyed-state.map-get";
+    let guest = store.data();
+    let state = guest.state_index(state, MAPS, NAME)?;
+    let fields = fields_of(&store, &keys, &fields, NAME)?;
+    let mut reply = guest.cells.borrow_mut();
+    Arc::make_mut(&mut reply).refill(|cells| {
+        let mut keyed = guest.state.borrow_mut();
+        for start in (0..fields.keys.len()).step_by(READ_STEP) {
+            let end = fields.keys.len().min(start + READ_STEP);
+            keyed.map_get(state, &guest.call, fields, start..end, cells);
+            if cells.values.bytes.len() > READ_AT_ONCE {
+                return Err(Misuse(format!("{NAME}: the values have more than {}", limits::bytes(READ_AT_ONCE as u64))));
+            }
+        }
+        Ok(())
+    })?;
+    Ok((Arc::clone(&reply),))
+}
+
+fn map_put(store: Store<'_>, (state, keys, fields, values): (u32, WasmList<u32>, ColumnOut, ColumnOut)) -> wasmtime::Result<()> {
+    const NAME: &str = "keyed-state.map-put";
+    let guest = store.data();
+    let state = guest.state_index(state, MAPS, NAME)?;
+    let fields = fields_of(&store, &keys, &fields, NAME)?;
+    let (ends, bytes) = values_of(&store, &values, NAME)?;
+    check_len("`keys`", fields.keys.len(), ends.len(), NAME)?;
+    guest.count_written(written_with(guest, fields), NAME)?;
+    guest.state.borrow_mut().map_put(state, &guest.call, fields, ends, bytes);
+    Ok(())
+}
+
+fn map_remove(store: Store<'_>, (state, keys, fields): (u32, WasmList<u32>, ColumnOut)) -> wasmtime::Result<()> {
+    const NAME: &str = "keyed-state.map-remove";
+    let guest = store.data();
+    let state = guest.state_index(state, MAPS, NAME)?;
+    let fields = fields_of(&store, &keys, &fields, NAME)?;
+    guest.state.borrow_mut().map_remove(state, &guest.call, fields);
+    Ok(())
+}
+
+/// What `map-scan` replies.
+type Page = (Arc<ColumnReply>, Arc<ColumnReply>);
+
+fn map_scan(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, WasmList<u8>, u32)) -> wasmtime::Result<(Page,)> {
+    const NAME: &str = "keyed-state.map-scan";
+    let guest = store.data();
+    let state = guest.state_index(state, MAPS, NAME)?;
+    guest.check_keys(&[key], NAME)?;
+    let start = start.as_le_slice(&store);
+    let (mut fields, mut values) = (guest.fields.borrow_mut(), guest.page.borrow_mut());
+    Arc::make_mut(&mut fields).refill(|fields| {
+        Arc::make_mut(&mut values).refill(|values| {
+            guest.state.borrow_mut().map_scan(state, &guest.call, key, start, max_bytes.min(PAGE), fields, values);
+            Ok::<(), Misuse>(())
+        })
+    })?;
+    Ok(((Arc::clone(&fields), Arc::clone(&values)),))
+}
+
+/// Fields with their keys, checked.
+fn fields_of<'a>(store: &'a Store<'_>, keys: &WasmList<u32>, fields: &ColumnOut, function: &str) -> Result<Fields<'a>, Misuse> {
+    let keys = keys.as_le_slice(store);
+    let (ends, bytes) = (fields.ends.as_le_slice(store), fields.bytes.as_le_slice(store));
+    check_column("`fields`", ends, bytes, function)?;
+    store.data().check_keys(keys, function)?;
+    if keys.len() != ends.len() {
+        return Err(Misuse(format!("{function}: `keys` has {} entries, but there are {} fields", keys.len(), ends.len())));
+    }
+    let mut start = 0;
+    for &end in ends {
+        if (end - start) as usize > MAP_FIELD {
+            return Err(Misuse(format!("{function}: a field has more than {}", limits::bytes(MAP_FIELD as u64))));
+        }
+        start = end;
+    }
+    Ok(Fields { keys, ends, bytes })
+}
+
+/// Bytes that fields take: each is kept with its key.
+fn written_with(guest: &Guest, fields: Fields<'_>) -> usize {
+    let keys = &guest.call.keys;
+    fields.keys.iter().fold(fields.bytes.len(), |bytes, &key| bytes.saturating_add(keys.get(key as usize).len()))
+}
