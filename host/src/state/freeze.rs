@@ -24,6 +24,8 @@ struct Frozen {
     /// How far the slices are: table, place in its list.
     at: (usize, usize),
     changes: Changes,
+    /// Parts that became large while entries were saved; to be handed over first.
+    full: Vec<Changes>,
 }
 
 /// Part of a snapshot.
@@ -38,11 +40,14 @@ pub struct Slice {
 /// A slice is handed over when it has this many bytes.
 const SLICE_BYTES: usize = 256 << 10;
 
+/// A part to which a single call adds without end, by writing to many large entries, is closed at this many bytes.
+const PART_BYTES: usize = 64 << 20;
+
 impl Freezer {
     /// Takes over what was written before the barrier `mark`.
     pub(super) fn freeze(&mut self, mark: Mark, tables: &mut [Table]) {
         let lists = tables.iter_mut().map(|table| std::mem::take(&mut table.written)).collect();
-        self.frozen.push_back(Frozen { mark, lists, at: (0, 0), changes: Changes::default() });
+        self.frozen.push_back(Frozen { mark, lists, at: (0, 0), changes: Changes::default(), full: Vec::new() });
     }
 
     /// Whether snapshots wait to be serialised.
@@ -57,11 +62,17 @@ impl Freezer {
         let first = self.frozen.front().expect("a slot with an old mark is in a waiting snapshot").mark;
         let frozen = &mut self.frozen[(slot.written - first) as usize];
         serialize(state, kind, slot, &mut frozen.changes);
+        if frozen.changes.bytes() >= PART_BYTES {
+            frozen.full.push(std::mem::take(&mut frozen.changes));
+        }
     }
 
     /// Serialises up to `entries` more slots of the oldest waiting snapshot. Returns a part of it when there is enough, or the rest.
     pub(super) fn advance(&mut self, mut entries: usize, tables: &mut [Table]) -> Option<Slice> {
         let frozen = self.frozen.front_mut()?;
+        if let Some(changes) = frozen.full.pop() {
+            return Some(Slice { changes, last: false });
+        }
         while frozen.at.0 < frozen.lists.len() {
             let (state, from) = frozen.at;
             let list = &frozen.lists[state];

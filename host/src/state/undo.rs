@@ -10,6 +10,9 @@ pub(super) struct Undo {
     values: Vec<u8>,
 }
 
+/// The most room that is kept from call to call, in bytes.
+const KEPT: usize = 4 << 20;
+
 #[derive(Debug)]
 struct Step {
     state: u32,
@@ -33,6 +36,10 @@ impl Undo {
     pub(super) fn forget(&mut self) {
         self.steps.clear();
         self.values.clear();
+        // One large batch should not cost its memory for ever.
+        if self.values.capacity() > KEPT {
+            self.values = Vec::new();
+        }
     }
 
     /// Notes a slot whose value is about to be replaced.
