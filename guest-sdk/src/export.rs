@@ -55,6 +55,32 @@ impl<O: Operator> Slot<O> {
         self.with(|instance| instance.finish(keys).map_err(|error| error.to_string()))
     }
 
+    /// Saves what the operator keeps in memory.
+    ///
+    /// # Errors
+    /// Why its `snapshot` failed.
+    pub fn snapshot(&self, checkpoint: u64) -> Result<(), String> {
+        self.with(|instance| instance.snapshot(checkpoint).map_err(|error| error.to_string()))
+    }
+
+    /// Tells the operator of a commit.
+    pub fn checkpoint_complete(&self, checkpoint: u64) {
+        // The host tells nobody that is not open.
+        let _ = self.with(|instance| {
+            instance.checkpoint_complete(checkpoint);
+            Ok(())
+        });
+    }
+
+    /// Closes the operator.
+    pub fn close(&self) {
+        // The host closes nothing that is not open.
+        let _ = self.with(|instance| {
+            instance.close();
+            Ok(())
+        });
+    }
+
     #[inline]
     fn with(&self, work: impl FnOnce(&mut Instance<O>) -> Result<(), String>) -> Result<(), String> {
         match &mut *self.0.borrow_mut() {

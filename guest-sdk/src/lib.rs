@@ -39,7 +39,11 @@
 //! `#[operator]` on a struct makes it an operator's. Fields that are states, [`ValueState`], [`ListState`], [`MapState`],
 //! [`ReducingState`] and [`AggregatingState`], are kept by the host under the field's name, a value for each key. All other fields are
 //! made with `Default` and are caches: they are lost whenever the instance is replaced, and what a failing record did to them is not
-//! undone.
+//! undone. (With a `#[snapshot]` method they are more than that: see below.)
+//!
+//! [`OperatorListState`] and [`UnionListState`] belong to no key but to the subtask: to one of the operator's instances that run side
+//! by side. They are for what an instance knows as a whole, are there in every method, and are spread anew when the number of subtasks
+//! changes.
 //!
 //! * `#[operator(key = K)]`: records have the key `K`, and state is kept per key. Without it there is neither.
 //! * `#[operator(name = "…", version = "…")]`: for people; the crate's name and version unless given.
@@ -63,7 +67,7 @@
 //!
 //! # The methods
 //!
-//! `#[operator]` on its `impl` finds the methods by their marks. All return [`Result<()>`](Result).
+//! `#[operator]` on its `impl` finds the methods by their marks. All but the last two return [`Result<()>`](Result).
 //!
 //! * `#[input] fn NAME(&mut self, value: V, meta: &Meta<K>, out: &mut Output<W>)`: called for each record. `V` is what records carry:
 //!   `&str` and `&[u8]` are borrowed from the batch, other types are read from it. `meta` has the key and the event time; it can be
@@ -71,6 +75,57 @@
 //! * `#[open] fn NAME(&mut self, context: &Context)`: called once before the first record, to read the `config`.
 //! * `#[finish] fn NAME(&mut self, meta: &Meta<K>, out: &mut Output<W>)`: called when all input has ended, once for each key that has
 //!   state; of an operator that is not keyed, once. Here too, `meta` and `out` can be left out.
+//! * `#[snapshot] fn NAME(&mut self, checkpoint: u64)`: called at each barrier, before the state is frozen, to put into operator state
+//!   what the operator keeps in its fields; `open` takes it out again. What a failed batch did to fields can't be undone, so an operator
+//!   with this method can only have `on-error = "fail"`.
+//! * `#[checkpoint_complete] fn NAME(&mut self, checkpoint: u64)`: a checkpoint is committed, and the job never goes back behind it.
+//!   When several were since the last call, only the newest is told.
+//! * `#[close] fn NAME(&mut self)`: the subtask ends, at the end of its input, at a stop or because the job has failed. Not called when
+//!   the process is killed, nor of an instance that has panicked.
+//!
+//! # State of a subtask
+//!
+//! This operator counts for each key, and for each subtask how many records have passed through it. The sum over all keys and the sum
+//! over all subtasks agree at every checkpoint, through crashes and changes of the parallelism:
+//!
+//! ```
+//! use cofferdam_sdk::prelude::*;
+//!
+//! #[operator(key = String)]
+//! struct Counts {
+//!     of_key: ReducingState<u64, Sum>,
+//!     of_subtask: OperatorListState<u64>,
+//! }
+//!
+//! #[operator]
+//! impl Counts {
+//!     #[input]
+//!     fn words(&mut self, _: ()) -> Result<()> {
+//!         self.of_key.add(1);
+//!         // After a restart with fewer subtasks there are the counts of several.
+//!         let before: u64 = self.of_subtask.get().iter().sum();
+//!         self.of_subtask.replace([before + 1]);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() {
+//! use cofferdam_sdk::testing::{Harness, Snapshot, keyed};
+//!
+//! let mut one = Harness::<Counts>::new();
+//! one.process([keyed("a", ()), keyed("b", ()), keyed("a", ())]).unwrap();
+//! assert_eq!(one.operator_list::<u64>("of_subtask"), [3]);
+//!
+//! // As after a restart with two subtasks, where key `a` belongs to the first and `b` to the second.
+//! let parts = Snapshot::spread(&[one.snapshot()], 2, |key| usize::from(key == b"b"));
+//! let mut two = Harness::<Counts>::new();
+//! two.restore(&parts[1]);
+//! assert_eq!(two.value::<u64>("of_key", "b"), Some(1));
+//! assert!(two.operator_list::<u64>("of_subtask").is_empty());
+//! # }
+//! ```
+//!
+//! It could as well count in a field, which is faster: add up the list in `#[open]`, and `replace` it in `#[snapshot]`.
 //!
 //! # When something is wrong
 //!
@@ -141,12 +196,13 @@ pub use output::{KeyedOutput, Output};
 pub use schema::{Schema, Structure};
 pub use serde;
 pub use state::{Aggregate, AggregatingState, ListIter, ListState, MapIter, MapState, Max, Min, Reduce, ReducingState, Sum, ValueState};
+pub use state::{OperatorListState, UnionListState};
 
 /// What an operator's file imports.
 pub mod prelude {
     pub use crate::{
-        Aggregate, AggregatingState, Context, Json, KeyedOutput, ListState, MapState, Max, Meta, Min, Output, Reduce, ReducingState,
-        Result, Schema, Sum, ValueState, bail, operator, record,
+        Aggregate, AggregatingState, Context, Json, KeyedOutput, ListState, MapState, Max, Meta, Min, OperatorListState, Output, Reduce,
+        ReducingState, Result, Schema, Sum, UnionListState, ValueState, bail, operator, record,
     };
 }
 
@@ -164,7 +220,7 @@ pub mod private {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export {
-    ($operator:ident, $finish:tt) => {
+    ($operator:ident, [$($hook:ident),*]) => {
         #[cfg(target_family = "wasm")]
         #[allow(unsafe_code, reason = "exports are no_mangle functions")]
         const _: () = {
@@ -189,17 +245,16 @@ macro_rules! __export {
             }
 
     $crate::bindings::operator::export_operator!(Component with_types_in $crate::bindings::operator);
-            $crate::__export_finish!(Component, $finish);
+            $($crate::__export_hook!($hook, Component);)*
         };
     };
 }
 
-/// Exports the finish hook, if the operator has one.
+/// Exports one of the hooks.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __export_finish {
-    ($component:ident, false) => {};
-    ($component:ident, true) => {
+macro_rules! __export_hook {
+    (finish, $component:ident) => {
         impl $crate::bindings::finish_hook::exports::cofferdam::operator::finish_hook::Guest for $component {
             fn finish(keys: $crate::bindings::records::Column) -> ::core::result::Result<(), ::std::string::String> {
                 INSTANCE.with(|instance| instance.finish(&keys))
@@ -207,5 +262,32 @@ macro_rules! __export_finish {
         }
 
         $crate::bindings::finish_hook::export_finish_hook!($component with_types_in $crate::bindings::finish_hook);
+    };
+    (snapshot, $component:ident) => {
+        impl $crate::bindings::snapshot_hook::exports::cofferdam::operator::snapshot_hook::Guest for $component {
+            fn snapshot(checkpoint: u64) -> ::core::result::Result<(), ::std::string::String> {
+                INSTANCE.with(|instance| instance.snapshot(checkpoint))
+            }
+        }
+
+        $crate::bindings::snapshot_hook::export_snapshot_hook!($component with_types_in $crate::bindings::snapshot_hook);
+    };
+    (checkpoint_complete, $component:ident) => {
+        impl $crate::bindings::checkpoint_hooks::exports::cofferdam::operator::checkpoint_hooks::Guest for $component {
+            fn checkpoint_complete(checkpoint: u64) {
+                INSTANCE.with(|instance| instance.checkpoint_complete(checkpoint));
+            }
+        }
+
+        $crate::bindings::checkpoint_hooks::export_checkpoint_hooks!($component with_types_in $crate::bindings::checkpoint_hooks);
+    };
+    (close, $component:ident) => {
+        impl $crate::bindings::close_hook::exports::cofferdam::operator::close_hook::Guest for $component {
+            fn close() {
+                INSTANCE.with(|instance| instance.close());
+            }
+        }
+
+        $crate::bindings::close_hook::export_close_hook!($component with_types_in $crate::bindings::close_hook);
     };
 }

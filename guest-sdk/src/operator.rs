@@ -67,6 +67,18 @@ pub trait Operator: Fields {
     /// # Errors
     /// What the method returns.
     fn on_finish(&mut self, meta: &Meta<'_, Self::Key>, out: &mut Self::Output) -> Result<()>;
+
+    /// Its `snapshot`.
+    ///
+    /// # Errors
+    /// What the method returns.
+    fn on_snapshot(&mut self, checkpoint: u64) -> Result<()>;
+
+    /// Its `checkpoint_complete`.
+    fn on_checkpoint_complete(&mut self, checkpoint: u64);
+
+    /// Its `close`.
+    fn on_close(&mut self);
 }
 
 /// Reads a record's value for an input method.
@@ -109,6 +121,8 @@ impl<O: Operator> Instance<O> {
         let scope = Scope::new(backend);
         let mut operator = O::build(&scope);
         operator.on_open(&Context::new(scope.backend()))?;
+        // There is no key yet: it is operator state that it may have written.
+        operator.write_back();
         let output = O::Output::new(&scope, O::Key::KEYED);
         Ok(Instance { operator, output, scope })
     }
@@ -148,6 +162,37 @@ impl<O: Operator> Instance<O> {
         }
         self.end();
         Ok(())
+    }
+
+    /// A barrier has come.
+    pub(crate) fn snapshot(&mut self, checkpoint: u64) -> Result<()> {
+        self.without_key();
+        let saved = self.operator.on_snapshot(checkpoint);
+        match &saved {
+            Ok(()) => self.operator.write_back(),
+            Err(_) => self.operator.forget(),
+        }
+        saved
+    }
+
+    /// A checkpoint is committed.
+    pub(crate) fn checkpoint_complete(&mut self, checkpoint: u64) {
+        self.without_key();
+        self.operator.on_checkpoint_complete(checkpoint);
+        self.operator.write_back();
+    }
+
+    /// The end.
+    pub(crate) fn close(&mut self) {
+        self.without_key();
+        self.operator.on_close();
+    }
+
+    /// A call begins that is about no key.
+    fn without_key(&mut self) {
+        self.scope.begin(0);
+        set_no_record();
+        self.step(0, None);
     }
 
     #[inline]

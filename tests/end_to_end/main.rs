@@ -31,6 +31,8 @@ mod misbehave;
 #[cfg(test)]
 mod misfit;
 #[cfg(test)]
+mod operator_state;
+#[cfg(test)]
 mod retention;
 #[cfg(test)]
 mod runs;

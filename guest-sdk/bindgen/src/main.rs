@@ -20,13 +20,16 @@ struct Part {
     with: &'static [(&'static str, &'static str)],
 }
 
-const PARTS: [Part; 2] = [
+const PARTS: [Part; 5] = [
     Part { module: "operator", world: "cofferdam:operator/stream-operator", with: &[] },
     Part {
         module: "finish_hook",
         world: "cofferdam:sdk/finish-hook",
         with: &[("cofferdam:operator/records@0.1.0", "crate::bindings::operator::cofferdam::operator::records")],
     },
+    Part { module: "snapshot_hook", world: "cofferdam:sdk/snapshot-hook", with: &[] },
+    Part { module: "checkpoint_hooks", world: "cofferdam:sdk/checkpoint-hooks", with: &[] },
+    Part { module: "close_hook", world: "cofferdam:sdk/close-hook", with: &[] },
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

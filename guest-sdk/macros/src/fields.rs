@@ -30,8 +30,10 @@ struct Ttl {
     from_access: bool,
 }
 
-/// The types that are states.
-const STATES: [&str; 5] = ["ValueState", "ListState", "MapState", "ReducingState", "AggregatingState"];
+/// The types of state that is kept per key,
+const KEYED_STATES: &[&str] = &["ValueState", "ListState", "MapState", "ReducingState", "AggregatingState"];
+/// and of state that is kept per subtask.
+const OPERATOR_STATES: &[&str] = &["OperatorListState", "UnionListState"];
 
 /// The struct without our attributes, and its `Fields`.
 pub fn expand(arguments: TokenStream, mut item: ItemStruct) -> Result<TokenStream> {
@@ -53,7 +55,7 @@ pub fn expand(arguments: TokenStream, mut item: ItemStruct) -> Result<TokenStrea
         Fields::Unit => {}
         Fields::Unnamed(fields) => return Err(Error::new_spanned(fields, "an operator's fields need names")),
     }
-    if let (None, Some(state)) = (&arguments.key, states.first()) {
+    if let (None, Some(state)) = (&arguments.key, states.iter().find(|state| !is_one_of(&state.ty, OPERATOR_STATES))) {
         return Err(Error::new_spanned(&state.ty, "state is kept per key: say which with `#[operator(key = …)]` on the struct"));
     }
     refuse_same_names(&states)?;
@@ -95,10 +97,13 @@ fn take_state(field: &mut Field) -> Result<Option<State>> {
         (Some((text, _)), None) => return Err(Error::new_spanned(text, "`ttl_from` means nothing without `ttl`")),
         (None, _) => {}
     }
+    if let (Some(_), Some(attribute), true) = (&state.ttl, ours.first(), is_one_of(&field.ty, OPERATOR_STATES)) {
+        return Err(Error::new_spanned(attribute, "only state that is kept per key has a time to live"));
+    }
     match (is_state(&field.ty), ours.first()) {
         (true, _) => Ok(Some(state)),
         (false, Some(attribute)) => {
-            let message = format!("`#[state]` goes on a field of one of the types {}", STATES.join(", "));
+            let message = format!("`#[state]` goes on a field of one of the types {}", [KEYED_STATES, OPERATOR_STATES].concat().join(", "));
             Err(Error::new_spanned(attribute, message))
         }
         (false, None) => Ok(None),
@@ -140,9 +145,12 @@ fn read_duration(text: &LitStr) -> Result<u64> {
 }
 
 fn is_state(ty: &Type) -> bool {
+    is_one_of(ty, KEYED_STATES) || is_one_of(ty, OPERATOR_STATES)
+}
+
+fn is_one_of(ty: &Type, names: &[&str]) -> bool {
     let Type::Path(path) = ty else { return false };
-    let last = path.path.segments.last();
-    last.is_some_and(|segment| STATES.iter().any(|name| segment.ident == name))
+    path.path.segments.last().is_some_and(|segment| names.iter().any(|name| segment.ident == name))
 }
 
 /// An identifier as people write it.

@@ -1,6 +1,6 @@
 //! `#[operator]` on an `impl`: its marked methods become ports and hooks.
 
-use proc_macro2::{Group, Ident as Word, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident as Word, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Result, Type};
@@ -23,7 +23,13 @@ struct Marked {
     inputs: Vec<Method>,
     open: Option<Method>,
     finish: Option<Method>,
+    snapshot: Option<Method>,
+    checkpoint_complete: Option<Method>,
+    close: Option<Method>,
 }
+
+/// The marks of methods.
+const MARKS: [&str; 6] = ["input", "open", "finish", "snapshot", "checkpoint_complete", "close"];
 
 /// The `impl` without our marks, the operator's methods, and its exports.
 pub fn expand(arguments: TokenStream, mut item: ItemImpl) -> Result<TokenStream> {
@@ -44,12 +50,37 @@ pub fn expand(arguments: TokenStream, mut item: ItemImpl) -> Result<TokenStream>
     }
     let owned = owned(input.first.as_ref().unwrap_or(&item.self_ty))?;
     let implementation = implement(&operator, &marked, &owned);
-    let finish = marked.finish.is_some();
+    let hooks = marked.hooks();
     Ok(quote! {
         #item
         #implementation
-        ::cofferdam_sdk::__export!(#operator, #finish);
+        ::cofferdam_sdk::__export!(#operator, [#(#hooks),*]);
     })
+}
+
+impl Marked {
+    /// The hooks that the operator has, by their marks.
+    fn hooks(&self) -> impl Iterator<Item = Ident> {
+        let Marked { finish, snapshot, checkpoint_complete, close, .. } = self;
+        let hooks = [("finish", finish), ("snapshot", snapshot), ("checkpoint_complete", checkpoint_complete), ("close", close)];
+        hooks.into_iter().filter(|(_, method)| method.is_some()).map(|(name, _)| Ident::new(name, Span::call_site()))
+    }
+
+    /// Where the method with a mark goes, if it is not an input's.
+    fn hook(&mut self, mark: &Attribute) -> &mut Option<Method> {
+        let is = |name: &str| mark.path().is_ident(name);
+        if is("open") {
+            &mut self.open
+        } else if is("finish") {
+            &mut self.finish
+        } else if is("snapshot") {
+            &mut self.snapshot
+        } else if is("checkpoint_complete") {
+            &mut self.checkpoint_complete
+        } else {
+            &mut self.close
+        }
+    }
 }
 
 fn operator_name(ty: &Type) -> Result<Ident> {
@@ -67,23 +98,17 @@ fn take_marked(item: &mut ItemImpl) -> Result<Marked> {
         let ImplItem::Fn(function) = member else { continue };
         let Some(mark) = take_mark(&mut function.attrs)? else { continue };
         let method = read_method(function, &mark)?;
-        let twice = |old: Option<Method>| match old {
-            Some(old) => Err(Error::new_spanned(&mark, format!("`{}` has this mark already", old.name))),
-            None => Ok(()),
-        };
         if mark.path().is_ident("input") {
             marked.inputs.push(method);
-        } else if mark.path().is_ident("open") {
-            twice(marked.open.replace(method))?;
-        } else {
-            twice(marked.finish.replace(method))?;
+        } else if let Some(old) = marked.hook(&mark).replace(method) {
+            return Err(Error::new_spanned(&mark, format!("`{}` has this mark already", old.name)));
         }
     }
     Ok(marked)
 }
 
 fn take_mark(attributes: &mut Vec<Attribute>) -> Result<Option<Attribute>> {
-    let is_mark = |attribute: &Attribute| ["input", "open", "finish"].iter().any(|mark| attribute.path().is_ident(mark));
+    let is_mark = |attribute: &Attribute| MARKS.iter().any(|mark| attribute.path().is_ident(mark));
     let (mut marks, others): (Vec<_>, Vec<_>) = attributes.drain(..).partition(is_mark);
     *attributes = others;
     let mark = marks.pop();
@@ -112,20 +137,20 @@ fn read_method(function: &ImplItemFn, mark: &Attribute) -> Result<Method> {
         FnArg::Receiver(_) => None,
     });
     let mut types = types.peekable();
-    if !mark.path().is_ident("finish") {
+    let is = |names: &[&str]| names.iter().any(|name| mark.path().is_ident(name));
+    if !is(&["finish", "close"]) {
         method.first = types.next().cloned();
     }
     if mark.path().is_ident("input") && method.first.is_none() {
         return Err(Error::new_spanned(signature, "an input takes the record's value: `fn name(&mut self, value: V, …)`"));
     }
+    let emits = is(&["input", "finish"]);
     for ty in types {
         match ty {
-            Type::Reference(reference) if reference.mutability.is_some() && !mark.path().is_ident("open") && method.output.is_none() => {
+            Type::Reference(reference) if reference.mutability.is_some() && emits && method.output.is_none() => {
                 method.output = Some(reference.elem.as_ref().clone());
             }
-            Type::Reference(reference)
-                if is_meta(&reference.elem) && !mark.path().is_ident("open") && !method.meta && method.output.is_none() =>
-            {
+            Type::Reference(reference) if is_meta(&reference.elem) && emits && !method.meta && method.output.is_none() => {
                 method.meta = true;
             }
             other => return Err(Error::new_spanned(other, expected(mark))),
@@ -138,6 +163,12 @@ fn read_method(function: &ImplItemFn, mark: &Attribute) -> Result<Method> {
 fn expected(mark: &Attribute) -> &'static str {
     if mark.path().is_ident("open") {
         "`#[open]` takes `&mut self` and `context: &Context`"
+    } else if mark.path().is_ident("snapshot") {
+        "`#[snapshot]` takes `&mut self` and `checkpoint: u64`"
+    } else if mark.path().is_ident("checkpoint_complete") {
+        "`#[checkpoint_complete]` takes `&mut self` and `checkpoint: u64`"
+    } else if mark.path().is_ident("close") {
+        "`#[close]` takes `&mut self`"
     } else if mark.path().is_ident("finish") {
         "`#[finish]` takes `&mut self`, and if wanted `meta: &Meta<K>` and `out: &mut Output<V>`, in this order"
     } else {
@@ -199,6 +230,10 @@ fn implement(operator: &Ident, marked: &Marked, owned: &TokenStream) -> TokenStr
         .as_ref()
         .map_or_else(|| quote!(::core::result::Result::Ok(())), |open| call(open, open.first.as_ref().map(|_| quote!(context))));
     let finish = marked.finish.as_ref().map_or_else(|| quote!(::core::result::Result::Ok(())), |finish| call(finish, None));
+    let of_checkpoint = |method: &Method| call(method, method.first.as_ref().map(|_| quote!(checkpoint)));
+    let snapshot = marked.snapshot.as_ref().map_or_else(|| quote!(::core::result::Result::Ok(())), of_checkpoint);
+    let checkpoint_complete = marked.checkpoint_complete.as_ref().map(of_checkpoint);
+    let close = marked.close.as_ref().map(|close| call(close, None));
     quote! {
         #[allow(unused_variables, reason = "methods take what they want")]
         impl ::cofferdam_sdk::private::Operator for #operator {
@@ -235,6 +270,18 @@ fn implement(operator: &Ident, marked: &Marked, owned: &TokenStream) -> TokenStr
                 out: &mut Self::Output,
             ) -> ::cofferdam_sdk::Result<()> {
                 #finish
+            }
+
+            fn on_snapshot(&mut self, checkpoint: u64) -> ::cofferdam_sdk::Result<()> {
+                #snapshot
+            }
+
+            fn on_checkpoint_complete(&mut self, checkpoint: u64) {
+                #checkpoint_complete
+            }
+
+            fn on_close(&mut self) {
+                #close
             }
         }
     }

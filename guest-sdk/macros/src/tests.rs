@@ -82,7 +82,7 @@ fn structs_that_are_no_operators_are_refused() {
                     n: u64,
                 }
             ),
-            "`#[state]` goes on a field of one of the types ValueState, ListState, MapState, ReducingState, AggregatingState",
+            "`#[state]` goes on a field of one of the types ValueState, ListState, MapState, ReducingState, AggregatingState, OperatorListState, UnionListState",
         ),
         (
             quote!(key = u8),
@@ -123,6 +123,16 @@ fn structs_that_are_no_operators_are_refused() {
                 }
             ),
             "`ttl_from` means nothing without `ttl`",
+        ),
+        (
+            none(),
+            quote!(
+                struct A {
+                    #[state(ttl = "1s")]
+                    n: OperatorListState<u64>,
+                }
+            ),
+            "only state that is kept per key has a time to live",
         ),
         (
             quote!(key = u8),

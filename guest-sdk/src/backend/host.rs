@@ -1,7 +1,7 @@
 //! The host's functions.
 
 use crate::backend::EmitKeys;
-use crate::bindings::operator::cofferdam::operator::{keyed_state, output, runtime};
+use crate::bindings::operator::cofferdam::operator::{keyed_state, operator_state, output, runtime};
 use crate::column::{Cells, Column};
 
 /// The host that runs this guest.
@@ -47,6 +47,14 @@ impl Backend {
 
     pub(crate) fn map_scan(&self, state: u32, key: u32, start: &[u8], max_bytes: u32) -> (Column, Column) {
         keyed_state::map_scan(state, key, start, max_bytes)
+    }
+
+    pub(crate) fn operator_list_get(&self, state: u32) -> Column {
+        operator_state::list_get(state)
+    }
+
+    pub(crate) fn operator_list_update(&self, state: u32, values: &Column) {
+        operator_state::list_update(state, values);
     }
 
     pub(crate) fn emit(&self, port: u32, keys: &EmitKeys, values: &Column, times: &[i64]) {

@@ -1,11 +1,21 @@
 //! A stand-in for the host: state, output and rejections in memory, with the host's undo of a failed call.
 
 use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::keyed::KeyedMemory;
 use crate::backend::EmitKeys;
 use crate::column::{Cells, Column};
+
+/// An operator state.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OperatorList {
+    /// What the operator sees.
+    pub(crate) seen: Vec<Vec<u8>>,
+    /// What a snapshot holds: differs for a union list that was not written since it was restored.
+    pub(crate) own: Vec<Vec<u8>>,
+}
 
 /// The stand-in, shared between an instance and the harness.
 #[derive(Clone, Debug)]
@@ -24,11 +34,15 @@ pub(crate) struct Emitted {
 pub(crate) struct Memory {
     /// By the states' indices in the descriptor.
     pub(crate) states: KeyedMemory,
+    /// Operator state, by the states' indices in the descriptor.
+    pub(crate) lists: BTreeMap<usize, OperatorList>,
     /// The keys of the call at hand.
     pub(crate) keys: Column,
     /// What it has emitted and rejected.
     pub(crate) emitted: Vec<Emitted>,
     pub(crate) rejected: Vec<(u32, String)>,
+    /// Operator state as it was before each of its writes.
+    undo_lists: Vec<(usize, OperatorList)>,
     /// The functions that were called since they were last looked at, for tests of the cache.
     pub(crate) calls: Vec<&'static str>,
     config: String,
@@ -45,11 +59,13 @@ impl Memory {
     /// The call has succeeded: what it wrote stays.
     pub(crate) fn commit(&mut self) {
         self.states.commit();
+        self.undo_lists.clear();
     }
 
     /// The call has failed: as if it had never been.
     pub(crate) fn undo(&mut self) {
         self.states.undo();
+        self.lists.extend(self.undo_lists.drain(..).rev());
         self.emitted.clear();
         self.rejected.clear();
     }
@@ -137,6 +153,21 @@ impl Backend {
         let mut page = (Column::new(), Column::new());
         self.each("map-scan", &[key], |states, _, key| page = states.scan(state as usize, key, start, max_bytes));
         page
+    }
+
+    pub(crate) fn operator_list_get(&self, state: u32) -> Column {
+        let memory = self.called("operator-list-get");
+        let mut column = Column::new();
+        memory.lists.get(&(state as usize)).into_iter().flat_map(|list| &list.seen).for_each(|element| column.push(element));
+        column
+    }
+
+    pub(crate) fn operator_list_update(&self, state: u32, values: &Column) {
+        let mut memory = self.called("operator-list-update");
+        let seen: Vec<_> = values.iter().map(<[u8]>::to_vec).collect();
+        let list = OperatorList { own: seen.clone(), seen };
+        let old = memory.lists.insert(state as usize, list).unwrap_or_default();
+        memory.undo_lists.push((state as usize, old));
     }
 
     pub(crate) fn emit(&self, _port: u32, keys: &EmitKeys, values: &Column, times: &[i64]) {

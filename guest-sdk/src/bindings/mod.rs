@@ -3,8 +3,11 @@
 //! Everything else in the SDK is written by hand and without `unsafe`.
 #![allow(unsafe_code, missing_docs, clippy::allow_attributes_without_reason, clippy::unwrap_used, reason = "generated")]
 
+pub mod checkpoint_hooks;
+pub mod close_hook;
 pub mod finish_hook;
 pub mod operator;
+pub mod snapshot_hook;
 
 pub use operator::cofferdam::operator::{descriptor, records};
 
@@ -30,7 +33,14 @@ mod tests {
     #[test]
     fn the_bindings_are_of_the_vendored_contract() {
         let hash = format!("{:016x}.", fnv1a(include_str!("../../wit/operator.wit")));
-        for bindings in [include_str!("operator.rs"), include_str!("finish_hook.rs")] {
+        let all = [
+            include_str!("operator.rs"),
+            include_str!("finish_hook.rs"),
+            include_str!("snapshot_hook.rs"),
+            include_str!("checkpoint_hooks.rs"),
+            include_str!("close_hook.rs"),
+        ];
+        for bindings in all {
             let first = bindings.lines().next().unwrap();
             assert!(first.ends_with(&hash), "{first}: {HELP}");
         }

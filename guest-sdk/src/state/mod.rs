@@ -1,4 +1,4 @@
-//! State per key: the handles that operators declare as fields, and the cache between them and the host.
+//! State per key and per subtask: the handles that operators declare as fields, and the cache between them and the host.
 //!
 //! The host is reached in bulk. What a call reads is fetched once for all its keys, at the first read; what it writes is kept until
 //! the call ends, and then written at once. Of each record the handles remember how to undo it.
@@ -11,6 +11,7 @@ mod map;
 mod map_iter;
 #[cfg(test)]
 mod map_tests;
+mod operator_list;
 mod reducing;
 mod slot;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub use declared::{Declared, Ttl};
 pub use list::{ListIter, ListState};
 pub use map::MapState;
 pub use map_iter::MapIter;
+pub use operator_list::{OperatorListState, UnionListState};
 pub use reducing::{Max, Min, Reduce, ReducingState, Sum};
 pub use value::ValueState;
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Failure, Processed, Record, Rejected, Snapshot};
+use super::snapshot::{ListSnapshot, Snapshot};
+use super::{Failure, Processed, Record, Rejected};
 use crate::backend::keyed::{Entry, KeyedMemory};
-use crate::backend::memory::{Backend, Emitted, Memory};
+use crate::backend::memory::{Backend, Emitted, Memory, OperatorList};
 use crate::codec::{Decode, EncodeAs, Malformed};
 use crate::column::{Batch, Column};
 use crate::error::Result;
@@ -17,6 +18,9 @@ use crate::state::Ttl;
 
 /// How many keys `finish` gets at once, few, so that tests see more than one call.
 const FINISH_KEYS: usize = 64;
+
+/// The kind of state of which each subtask sees all at a restore.
+const UNION: &str = "operator-union-list";
 
 /// What a call sent: the key of the output's records.
 type OutputKey<O> = <<O as Operator>::Output as OutputPort>::Key<<O as crate::operator::Fields>::Key>;
@@ -30,6 +34,8 @@ pub struct Harness<O: Operator> {
     instance: Instance<O>,
     pub(super) backend: Backend,
     states: Vec<String>,
+    /// Which of them are operator state: by index, and whether it is a union list.
+    lists: BTreeMap<usize, bool>,
 }
 
 impl<O: Operator> Default for Harness<O> {
@@ -62,10 +68,15 @@ impl<O: Operator> Harness<O> {
             ("attempt", "1"),
         ];
         let states: Vec<_> = descriptor.states.iter().map(|state| state.name.clone()).collect();
+        let kinds = descriptor.states.iter().map(|state| state.kind.as_str()).enumerate();
+        let lists = kinds.filter(|(_, kind)| kind.starts_with("operator-")).map(|(index, kind)| (index, kind == UNION)).collect();
         let context = facts.map(|(name, value)| (name.into(), value.into())).to_vec();
         let memory = KeyedMemory::new(descriptor.states.iter().map(Ttl::of));
         let backend = Backend::new(Memory::new(memory, config.into(), context));
-        Ok(Harness { instance: Instance::open(backend.clone())?, backend, states })
+        let instance = Instance::open(backend.clone())?;
+        // What `open` wrote stays, whatever the first call does.
+        backend.memory().commit();
+        Ok(Harness { instance, backend, states, lists })
     }
 
     /// Works on some records as one batch. Values are of the input's type, or what [`EncodeAs`] allows in its place, or [`Raw`] bytes.
@@ -126,10 +137,53 @@ impl<O: Operator> Harness<O> {
         Ok(all)
     }
 
-    /// The state as it is now.
+    /// The state as it is now, without a call of the operator's `snapshot`; see [`checkpoint`](Self::checkpoint).
     pub fn snapshot(&self) -> Snapshot {
         let memory = self.backend.memory();
-        Snapshot { states: self.states.iter().cloned().zip((0..).map(|state| memory.states.entries(state))).collect() }
+        let keyed = (0..self.states.len()).filter(|index| !self.lists.contains_key(index));
+        let list = |(&index, &union): (&usize, &bool)| {
+            let own = memory.lists.get(&index).map(|list| list.own.clone()).unwrap_or_default();
+            (self.states[index].clone(), ListSnapshot { union, seen: own.clone(), own })
+        };
+        Snapshot {
+            states: keyed.map(|index| (self.states[index].clone(), memory.states.entries(index))).collect(),
+            lists: self.lists.iter().map(list).collect(),
+        }
+    }
+
+    /// A barrier: calls the operator's `snapshot`, if it has one, and takes the state as it is then.
+    ///
+    /// # Errors
+    /// If `snapshot` fails or panics. State is then as before, and the instance a new one.
+    pub fn checkpoint(&mut self, checkpoint: u64) -> Result<Snapshot, Failure>
+    where
+        OutputValue<O>: for<'de> Decode<'de>,
+    {
+        self.backend.memory().keys = Column::new();
+        self.call(|instance| instance.snapshot(checkpoint))?;
+        Ok(self.snapshot())
+    }
+
+    /// Tells the operator that a checkpoint is committed.
+    ///
+    /// # Errors
+    /// If it panics. State is then as before, and the instance a new one.
+    pub fn checkpoint_complete(&mut self, checkpoint: u64) -> Result<(), Failure>
+    where
+        OutputValue<O>: for<'de> Decode<'de>,
+    {
+        self.backend.memory().keys = Column::new();
+        let told = self.call(|instance| {
+            instance.checkpoint_complete(checkpoint);
+            Ok(())
+        });
+        told.map(|_| ())
+    }
+
+    /// The end: calls the operator's `close`.
+    pub fn close(mut self) {
+        self.backend.memory().keys = Column::new();
+        self.instance.close();
     }
 
     /// Makes the state that of a snapshot, and the instance a new one, as after a restart. States that the operator has no more are left
@@ -138,9 +192,17 @@ impl<O: Operator> Harness<O> {
     /// # Panics
     /// If the operator doesn't open.
     pub fn restore(&mut self, snapshot: &Snapshot) {
+        let list = |&index: &usize| {
+            let ListSnapshot { seen, own, .. } = snapshot.lists.get(&self.states[index]).cloned().unwrap_or_default();
+            (index, OperatorList { seen, own })
+        };
+        let lists = self.lists.keys().map(list).collect();
+        let mut memory = self.backend.memory();
+        memory.lists = lists;
         for (index, name) in self.states.iter().enumerate() {
-            self.backend.memory().states.restore(index, snapshot.states.get(name).cloned().unwrap_or_default());
+            memory.states.restore(index, snapshot.states.get(name).cloned().unwrap_or_default());
         }
+        drop(memory);
         self.replace_instance();
     }
 
@@ -170,11 +232,27 @@ impl<O: Operator> Harness<O> {
     }
 
     fn entry(&self, state: &str, key: &impl AsKey<O::Key>) -> Entry {
-        let index = self.states.iter().position(|name| name == state);
-        let index = index.unwrap_or_else(|| panic!("there is no state `{state}`; there are: {}", self.states.join(", ")));
+        let index = self.index_of(state);
         let mut bytes = Vec::new();
         key.write_key(&mut bytes);
         self.backend.memory().states.entries(index).remove(&bytes).unwrap_or_default()
+    }
+
+    /// The elements of an operator or union list, as the operator sees them.
+    ///
+    /// # Panics
+    /// If there is no such state, or what it holds are no `T`.
+    pub fn operator_list<T: for<'de> Decode<'de>>(&self, state: &str) -> Vec<T> {
+        let index = self.index_of(state);
+        assert!(self.lists.contains_key(&index), "state `{state}` is kept per key: use `list`");
+        let memory = self.backend.memory();
+        let elements = memory.lists.get(&index).into_iter().flat_map(|list| &list.seen);
+        elements.map(|element| read(state, T::decode(element))).collect()
+    }
+
+    fn index_of(&self, state: &str) -> usize {
+        let index = self.states.iter().position(|name| name == state);
+        index.unwrap_or_else(|| panic!("there is no state `{state}`; there are: {}", self.states.join(", ")))
     }
 
     /// What [`Meta::processing_time`](crate::Meta::processing_time) tells from now on, and the time by which values expire: 0 until it
@@ -203,6 +281,7 @@ impl<O: Operator> Harness<O> {
 
     fn replace_instance(&mut self) {
         self.instance = Instance::open(self.backend.clone()).unwrap_or_else(|error| panic!("the operator didn't open again: {error}"));
+        self.backend.memory().commit();
     }
 
     fn take_output(&mut self) -> Processed<OutputKey<O>, OutputValue<O>>

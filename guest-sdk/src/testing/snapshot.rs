@@ -9,6 +9,18 @@ use crate::backend::keyed::Entries;
 pub struct Snapshot {
     /// By state name.
     pub(super) states: BTreeMap<String, Entries>,
+    /// Operator state by name.
+    pub(super) lists: BTreeMap<String, ListSnapshot>,
+}
+
+/// An operator or union list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListSnapshot {
+    /// Whether every subtask sees all.
+    pub(super) union: bool,
+    /// What the subtask sees when this is restored, and what of it is its own.
+    pub(super) seen: Vec<Vec<u8>>,
+    pub(super) own: Vec<Vec<u8>>,
 }
 
 impl Snapshot {
@@ -16,4 +28,42 @@ impl Snapshot {
     pub fn keys(&self, state: &str) -> usize {
         self.states.get(state).map_or(0, BTreeMap::len)
     }
+
+    /// What each of `parallelism` subtasks begins with after a restart from `parts`, the snapshots of all subtasks before, in order. As
+    /// in the host, each keeps its lists when there are as many subtasks as before; else the elements of all are spread evenly. Of a
+    /// union list each sees all. A key's state goes to the subtask that `subtask_of` names for the key's bytes.
+    ///
+    /// # Panics
+    /// If `subtask_of` names a subtask that there isn't.
+    pub fn spread(parts: &[Snapshot], parallelism: usize, subtask_of: impl Fn(&[u8]) -> usize) -> Vec<Snapshot> {
+        let mut after = vec![Snapshot::default(); parallelism];
+        for (name, entries) in parts.iter().flat_map(|part| &part.states) {
+            for part in &mut after {
+                part.states.entry(name.clone()).or_default();
+            }
+            for (key, entry) in entries {
+                let states = &mut after[subtask_of(key)].states;
+                states.entry(name.clone()).or_default().insert(key.clone(), entry.clone());
+            }
+        }
+        let names: BTreeMap<&String, bool> = parts.iter().flat_map(|part| &part.lists).map(|(name, list)| (name, list.union)).collect();
+        for (name, union) in names {
+            let of = |part: &Snapshot| part.lists.get(name).map(|list| list.own.clone()).unwrap_or_default();
+            let old: Vec<_> = parts.iter().map(of).collect();
+            let all = old.concat();
+            let own = if old.len() == parallelism { old } else { spread_evenly(&all, parallelism) };
+            for (part, own) in after.iter_mut().zip(own) {
+                let seen = if union { all.clone() } else { own.clone() };
+                part.lists.insert(name.clone(), ListSnapshot { union, seen, own });
+            }
+        }
+        after
+    }
+}
+
+/// The elements in order, cut into parts that differ by one at most.
+fn spread_evenly(elements: &[Vec<u8>], parts: usize) -> Vec<Vec<Vec<u8>>> {
+    let mut rest = elements.iter().cloned();
+    let length = |part| elements.len() / parts + usize::from(part < elements.len() % parts);
+    (0..parts).map(|part| rest.by_ref().take(length(part)).collect()).collect()
 }

@@ -169,3 +169,114 @@ fn raw_bytes_reach_the_operator_as_they_are() {
     let result = operator.process([keyed("a", Raw([7u8, 7]))]).unwrap();
     assert_eq!(result.rejected, [Rejected { record: 0, message: "the value is not postcard:u64: not one whole number in range".into() }]);
 }
+
+#[operator(key = String)]
+struct Subtask {
+    of_key: ReducingState<u64, Sum>,
+    written: OperatorListState<u64>,
+    saved: OperatorListState<u64>,
+    names: UnionListState<String>,
+    /// Saved at each barrier.
+    count: u64,
+    opened_with: usize,
+}
+
+#[operator]
+impl Subtask {
+    #[open]
+    fn open(&mut self) -> Result<()> {
+        self.count = self.saved.get().iter().sum();
+        self.opened_with = self.names.get().len();
+        Ok(())
+    }
+
+    /// `0` fails after it has done everything, `13` panics.
+    #[input]
+    fn numbers(&mut self, number: u64, meta: &Meta<String>, out: &mut Output<u64>) -> Result<()> {
+        self.of_key.add(1);
+        self.written.push(number);
+        self.names.replace([meta.key().to_owned()]);
+        if number == 0 {
+            self.written.update(|written| written.reverse());
+            bail!("zero");
+        }
+        assert_ne!(number, 13);
+        self.count += 1;
+        out.emit(self.count);
+        Ok(())
+    }
+
+    #[snapshot]
+    fn snapshot(&mut self, checkpoint: u64) -> Result<()> {
+        self.saved.replace([self.count]);
+        if checkpoint == 99 {
+            bail!("no");
+        }
+        Ok(())
+    }
+
+    #[checkpoint_complete]
+    fn checkpoint_complete(&mut self, checkpoint: u64) {
+        assert_ne!(checkpoint, 99, "it was not committed");
+    }
+
+    #[close]
+    fn close(&mut self) {}
+}
+
+#[test]
+fn a_record_that_fails_leaves_operator_state_as_it_was() {
+    let mut operator = Harness::<Subtask>::new();
+    let result = operator.process([keyed("a", 1), keyed("b", 0), keyed("a", 2), keyed("c", 0)]).unwrap();
+    assert_eq!((result.values(), result.rejected.len()), (vec![1, 2], 2));
+    assert_eq!(operator.operator_list::<u64>("written"), [1, 2]);
+    assert_eq!(operator.operator_list::<String>("names"), ["a"]);
+    // The first record of a batch, with nothing read before.
+    operator.process([keyed("b", 0)]).unwrap();
+    operator.process([keyed("b", 13)]).unwrap_err();
+    assert_eq!(operator.operator_list::<u64>("written"), [1, 2]);
+    operator.process([keyed("b", 0), keyed("b", 3)]).unwrap();
+    assert_eq!(operator.operator_list::<u64>("written"), [1, 2, 3]);
+}
+
+#[test]
+fn memory_is_saved_at_a_barrier_and_nothing_of_a_snapshot_that_fails() {
+    let mut operator = Harness::<Subtask>::new();
+    operator.process([keyed("a", 1), keyed("b", 2)]).unwrap();
+    let first = operator.checkpoint(1).unwrap();
+    operator.checkpoint_complete(1).unwrap();
+    operator.process([keyed("a", 1)]).unwrap();
+    let before = operator.snapshot();
+    assert_eq!(operator.checkpoint(99).unwrap_err(), Failure::Error("no".into()));
+    assert_eq!(operator.snapshot(), before);
+    operator.restore(&first);
+    assert_eq!(operator.process([keyed("c", 5)]).unwrap().values(), [3]);
+    assert_eq!(operator.operator_list::<u64>("saved"), [2]);
+    operator.close();
+}
+
+/// Through all changes of the parallelism each element of a list is there once, and a union list that nobody writes does not grow.
+#[test]
+fn operator_state_is_spread_over_subtasks() {
+    let mut one = Harness::<Subtask>::new();
+    one.process((1..=10).map(|number| keyed(format!("{number}"), number))).unwrap();
+    let subtask_of = |parallelism: usize| move |key: &[u8]| usize::from(key[0]) % parallelism;
+    let mut parts = vec![one.checkpoint(1).unwrap()];
+    for parallelism in [3, 3, 2, 5, 5, 1] {
+        parts = Snapshot::spread(&parts, parallelism, subtask_of(parallelism));
+        let mut all = Vec::new();
+        let mut sums = 0;
+        for part in &mut parts {
+            let mut operator = Harness::<Subtask>::new();
+            operator.restore(part);
+            assert_eq!(operator.operator_list::<String>("names"), ["10"], "every subtask sees it");
+            let own = operator.operator_list::<u64>("written");
+            assert!(own.len().abs_diff(10 / parallelism) <= 1, "{own:?}");
+            all.extend(own);
+            *part = operator.checkpoint(2).unwrap();
+            sums += operator.operator_list::<u64>("saved").iter().sum::<u64>();
+        }
+        assert_eq!((all, sums), ((1..=10).collect(), 10), "with {parallelism}");
+        assert_eq!(parts.iter().map(|part| part.keys("of_key")).sum::<usize>(), 10);
+    }
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use cofferdam::plan::{Limits, OnError};
 use cofferdam::record::{Batch, Outbox, Shape, hash_key};
-use cofferdam::state::KeyedState;
+use cofferdam::state::SubtaskState;
 use cofferdam::wasm::{Component, Context, Engine, Instance};
 
 use crate::{Row, best};
@@ -29,7 +29,7 @@ fn instance(name: &str, config: &str, shape: Shape) -> Instance {
         restored_from: None,
         config: config.into(),
     };
-    let state = KeyedState::new(&component.descriptor().states, 128);
+    let state = SubtaskState::new(&component.descriptor().states, 128);
     let outputs = component.descriptor().outputs.iter().map(|_| Outbox::new(shape)).collect();
     Instance::open(&component, &context, Limits::default(), OnError::Fail, state, outputs).expect("an instance")
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::file::StateReader;
+use super::file::{OperatorStateReader, StateReader};
 use super::manifest::{Claim, Epochs, LogEntry, Manifest, ManifestError, parse};
 use crate::codec;
 use crate::error::{Error, Kind, Result};
@@ -21,6 +21,37 @@ pub enum Description {
     Manifest(Manifest),
     /// A state file.
     StateFile(StateFileDescription),
+    /// A file of operator state.
+    OperatorStateFile(OperatorStateDescription),
+}
+
+/// A file of operator state, read from end to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct OperatorStateDescription {
+    /// The operator.
+    pub operator: String,
+    /// Its subtask.
+    pub subtask: u16,
+    /// The epoch at whose end it was written.
+    pub epoch: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its lists.
+    pub states: Vec<ListCounts>,
+}
+
+/// What a file of operator state holds of one state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ListCounts {
+    /// The state.
+    #[serde(flatten)]
+    pub state: StateDescriptor,
+    /// How many elements.
+    pub elements: u64,
+    /// Bytes of its elements.
+    pub value_bytes: u64,
 }
 
 /// A state file, read from end to end.
@@ -69,6 +100,9 @@ pub struct StateCounts {
 /// # Errors
 /// [`Kind::Checkpoint`] if it is none of ours, damaged, truncated, or from the future.
 pub fn describe(path: &str, bytes: Bytes) -> Result<Description> {
+    if OperatorStateReader::begins(&bytes) {
+        return describe_operator_state(path, &bytes).map(Description::OperatorStateFile);
+    }
     if codec::begins_like_a_frame(&bytes) {
         return describe_state(path, bytes).map(Description::StateFile);
     }
@@ -80,6 +114,17 @@ pub fn describe(path: &str, bytes: Bytes) -> Result<Description> {
         }
         Err(error) => Err(Error::new(Kind::Checkpoint, format!("{path}: {error}"))),
     }
+}
+
+fn describe_operator_state(path: &str, bytes: &[u8]) -> Result<OperatorStateDescription> {
+    let OperatorStateReader { operator, subtask, epoch, lists } = OperatorStateReader::open(path, bytes)?;
+    let counts = |(state, list): (StateDescriptor, std::sync::Arc<crate::record::Column>)| ListCounts {
+        state,
+        elements: list.len() as u64,
+        value_bytes: list.bytes.len() as u64,
+    };
+    let states = lists.into_iter().map(counts).collect();
+    Ok(OperatorStateDescription { operator, subtask, epoch, bytes: bytes.len() as u64, states })
 }
 
 fn describe_state(path: &str, bytes: Bytes) -> Result<StateFileDescription> {

@@ -23,7 +23,7 @@ use crate::connectors::{RateLimit, Sink, Source};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Chain, Layout, NodeKind, OperatorSettings, Plan, Route, SourceSettings};
 use crate::record::{AttemptId, Outbox, Position, Shape, Spread};
-use crate::state::KeyedState;
+use crate::state::SubtaskState;
 use crate::wasm::{Component, Context};
 
 /// Everything that one attempt of a job is built from. Vectors have an entry for each node of the plan.
@@ -45,7 +45,7 @@ pub struct Blueprint {
     /// The first epoch.
     pub epoch: u64,
     /// Restored state, by node and subtask; subtasks without begin empty.
-    pub states: Mutex<HashMap<(usize, u16), KeyedState>>,
+    pub states: Mutex<HashMap<(usize, u16), SubtaskState>>,
     /// Restored positions, by node and split; splits without begin at their start.
     pub positions: HashMap<(usize, String), Position>,
     /// What the controller will ask of it.
@@ -246,7 +246,7 @@ impl<'s> Builder<'_, 's> {
             config: settings.config.to_string(),
         };
         let restored = self.blueprint.states.lock().unwrap_or_else(PoisonError::into_inner).remove(&(node, self.subtask));
-        let state = restored.unwrap_or_else(|| KeyedState::new(&component.descriptor().states, plan.max_parallelism));
+        let state = restored.unwrap_or_else(|| SubtaskState::new(&component.descriptor().states, plan.max_parallelism));
         // The last port is for dead letters, which come from the host.
         let ports = &self.blueprint.layout.routes[node][..component.descriptor().outputs.len()];
         let outboxes = ports.iter().map(|routes| Outbox::new(self.shape(routes))).collect();

@@ -133,6 +133,7 @@ impl ChainTask {
 
     fn work(&mut self, frontiers: &[MutableAntichain<u64>]) -> Result<()> {
         self.receive();
+        self.notify()?;
         for _ in 0..BATCHES_PER_STEP {
             match self.phase {
                 Phase::Running => match self.next(frontiers)? {
@@ -156,6 +157,10 @@ impl ChainTask {
                 Phase::Draining => {
                     self.advance();
                     if !self.is_freezing() {
+                        if self.awaits_commit() {
+                            // The commit wakes it.
+                            return Ok(());
+                        }
                         self.phase = Phase::Done;
                     }
                 }
@@ -302,7 +307,7 @@ impl ChainTask {
                     let (node, subtask, splits) = (stage.node, self.around.subtask, source.positions());
                     (self.around.events)(Event::Positions { node, subtask, epoch, splits });
                 }
-                Role::Operator(operator) => operator.barrier(epoch),
+                Role::Operator(operator) => operator.barrier(epoch)?,
                 Role::Sink(sink) => sink.barrier(epoch)?,
             }
         }
@@ -341,6 +346,20 @@ impl ChainTask {
                 operator.advance();
             }
         }
+    }
+
+    /// Tells operators that want to know of the newest committed checkpoint.
+    fn notify(&mut self) -> Result<()> {
+        for stage in &mut self.stages {
+            if let Role::Operator(operator) = &mut stage.role {
+                operator.notify()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn awaits_commit(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(&stage.role, Role::Operator(operator) if operator.awaits_commit()))
     }
 
     fn is_freezing(&self) -> bool {

@@ -14,6 +14,8 @@ pub struct Control {
     last: AtomicU64,
     /// Sources read nothing in epochs after this one.
     stop_after: AtomicU64,
+    /// The last checkpoint that is committed; 0: none yet.
+    committed: AtomicU64,
     cancelled: AtomicBool,
     wakers: Mutex<Vec<SyncActivator>>,
 }
@@ -24,6 +26,7 @@ impl Default for Control {
             barrier: AtomicU64::new(0),
             last: AtomicU64::new(u64::MAX),
             stop_after: AtomicU64::new(u64::MAX),
+            committed: AtomicU64::new(0),
             cancelled: AtomicBool::new(false),
             wakers: Mutex::default(),
         }
@@ -49,6 +52,12 @@ impl Control {
         self.wake();
     }
 
+    /// The checkpoint that ends `epoch` is committed.
+    pub fn committed(&self, epoch: u64) {
+        self.committed.fetch_max(epoch, SeqCst);
+        self.wake();
+    }
+
     /// Ends the dataflow as it is.
     pub fn cancel(&self) {
         self.cancelled.store(true, SeqCst);
@@ -65,6 +74,10 @@ impl Control {
 
     pub(super) fn may_read(&self, epoch: u64) -> bool {
         self.stop_after.load(SeqCst) >= epoch
+    }
+
+    pub(super) fn last_committed(&self) -> u64 {
+        self.committed.load(SeqCst)
     }
 
     pub(super) fn is_cancelled(&self) -> bool {

@@ -11,7 +11,8 @@ use super::source::Origin;
 use crate::clock;
 use crate::error::Result;
 use crate::plan::{OnError, OperatorSettings};
-use crate::record::Batch;
+use crate::record::{Batch, Outbox};
+use crate::state::{Lists, SubtaskState};
 use crate::wasm::{Component, Context, Instance};
 
 /// Entries of frozen state that are serialised between two batches.
@@ -37,8 +38,12 @@ pub(super) struct OperatorStage {
     pub(super) place: OperatorPlace,
     /// None only while a fresh one takes over.
     pub(super) instance: Option<Instance>,
-    /// Epochs whose snapshots are not yet handed over, oldest first.
-    freezing: VecDeque<u64>,
+    /// Epochs whose snapshots are not yet handed over, oldest first, each with its operator state if that has changed.
+    freezing: VecDeque<(u64, Option<Lists>)>,
+    /// The last checkpoint that the guest was told to be committed.
+    told: u64,
+    /// The last barrier that it has passed.
+    passed: u64,
     finish: Finish,
     /// Records that failed.
     pub(super) flood: Flood,
@@ -58,12 +63,20 @@ pub(super) type Emitted = Vec<(usize, Option<u16>, Batch)>;
 
 impl OperatorStage {
     /// Opens the first instance, over `state`.
-    pub(super) fn open(place: OperatorPlace, state: crate::state::KeyedState, outboxes: Vec<crate::record::Outbox>) -> Result<Self> {
+    pub(super) fn open(place: OperatorPlace, state: SubtaskState, outboxes: Vec<Outbox>) -> Result<Self> {
         let OperatorSettings { limits, on_error, max_errors, .. } = place.settings;
         let instance = Instance::open(&place.component, &place.context, limits, on_error, state, outboxes)
             .map_err(|unopened| place.error("opening it", &unopened.failure, None))?;
-        let (freezing, finish) = (VecDeque::new(), Finish::NotYet);
-        Ok(OperatorStage { place, instance: Some(instance), freezing, finish, flood: Flood::new(max_errors), letters: Letters::default() })
+        Ok(OperatorStage {
+            place,
+            instance: Some(instance),
+            freezing: VecDeque::new(),
+            told: 0,
+            passed: 0,
+            finish: Finish::NotYet,
+            flood: Flood::new(max_errors),
+            letters: Letters::default(),
+        })
     }
 
     pub(super) fn instance(&mut self) -> &mut Instance {
@@ -82,12 +95,33 @@ impl OperatorStage {
         Ok(())
     }
 
-    /// The barrier that ends `epoch`.
-    pub(super) fn barrier(&mut self, epoch: u64) {
+    /// The barrier that ends `epoch`: the guest puts into state what it keeps in memory, then all of it is frozen.
+    pub(super) fn barrier(&mut self, epoch: u64) -> Result<()> {
         let start = clock::now();
+        let saved = self.instance().snapshot(epoch);
+        saved.map_err(|failure| self.place.error(&format!("its snapshot hook, for checkpoint {epoch}"), &failure, None))?;
         self.instance().state().freeze();
-        self.freezing.push_back(epoch);
+        let lists = self.instance().operator_state().freeze();
+        self.freezing.push_back((epoch, lists));
+        self.passed = epoch;
         self.place.metrics.froze(clock::now() - start);
+        Ok(())
+    }
+
+    /// Tells the guest of the newest committed checkpoint, if it wants to know and has not been told.
+    pub(super) fn notify(&mut self) -> Result<()> {
+        let committed = self.place.control.last_committed();
+        if committed > self.told && self.place.component.descriptor().checkpoint_hooks {
+            self.told = committed;
+            let told = self.instance().checkpoint_complete(committed);
+            told.map_err(|failure| self.place.error(&format!("told that checkpoint {committed} is complete"), &failure, None))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is still to be told of the last barrier's commit.
+    pub(super) fn awaits_commit(&self) -> bool {
+        self.place.component.descriptor().checkpoint_hooks && self.told < self.passed
     }
 
     /// Whether snapshots wait to be handed over.
@@ -97,15 +131,13 @@ impl OperatorStage {
 
     /// Hands over a little more of the oldest snapshot that waits.
     pub(super) fn advance(&mut self) {
-        let Some(&epoch) = self.freezing.front() else { return };
+        let Some(&(epoch, _)) = self.freezing.front() else { return };
         let start = clock::now();
         let slice = self.instance().state().advance(SLICE_ENTRIES);
         if let Some(slice) = slice {
-            if slice.last {
-                self.freezing.pop_front();
-            }
+            let lists = if slice.last { self.freezing.pop_front().and_then(|(_, lists)| lists) } else { None };
             let OperatorPlace { node, subtask, .. } = self.place;
-            (self.place.events)(Event::Snapshot { node, subtask, epoch, slice });
+            (self.place.events)(Event::Snapshot { node, subtask, epoch, slice, lists });
         }
         self.place.metrics.sliced(clock::now() - start);
     }
@@ -143,5 +175,21 @@ impl OperatorStage {
             records += outbox.drain(|target, batch| emitted.push((port, target, batch)));
         }
         self.counts().add_out(records);
+    }
+}
+
+/// The end, for whatever reason. It is too late to fail for what the guest does now, so that is only told.
+impl Drop for OperatorStage {
+    fn drop(&mut self) {
+        if std::thread::panicking() || !self.instance.as_ref().is_some_and(Instance::is_usable) {
+            return;
+        }
+        let closed = self.notify().and_then(|()| {
+            let closed = self.instance().close();
+            closed.map_err(|failure| self.place.error("its close hook", &failure, None))
+        });
+        if let Err(error) = closed {
+            tracing::warn!("{error}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 use crate::checkpoint::decide::{FileLists, Live, Merged, RETAINED};
-use crate::checkpoint::manifest::{ComponentFacts, StateFile, Trigger};
+use crate::checkpoint::manifest::{ComponentFacts, OperatorStateFile, StateFile, Trigger};
 use crate::checkpoint::pending::{Ack, CommitFacts, Expected, OperatorFacts, Part, Pending, Ready, Role, build_manifest};
 use crate::checkpoint::store::Store;
 use crate::clock;
@@ -73,7 +73,7 @@ pub(super) struct Controller {
 
 /// What has been done beside the controller.
 enum Done {
-    Uploaded(SnapshotId, Option<StateFile>),
+    Uploaded(SnapshotId, Option<StateFile>, Option<OperatorStateFile>),
     /// A merge for this operator: what came of it.
     Merged(String, Result<Merged>),
     Collected,
@@ -184,11 +184,14 @@ impl Controller {
         match event {
             Event::Positions { node, subtask, epoch, splits } => self.ack(node, subtask, epoch, Part::Positions(splits)),
             Event::Staged { node, subtask, epoch, staged } => self.ack(node, subtask, epoch, Part::Staged(staged)),
-            Event::Snapshot { node, subtask, epoch, slice } => {
+            Event::Snapshot { node, subtask, epoch, slice, lists } => {
                 let id = SnapshotId { node, subtask, epoch };
                 if let Some(changes) = self.parts.take(id, slice) {
                     let upload = self.upload(id);
-                    self.tasks.spawn(async move { Ok(Done::Uploaded(id, upload.run(changes).await?)) });
+                    self.tasks.spawn(async move {
+                        let (file, lists) = upload.run(changes, lists).await?;
+                        Ok(Done::Uploaded(id, file, lists))
+                    });
                 }
                 Ok(())
             }
@@ -221,8 +224,8 @@ impl Controller {
 
     fn done(&mut self, done: Done) -> Result<()> {
         match done {
-            Done::Uploaded(SnapshotId { node, subtask, epoch }, file) => {
-                self.ack(node, subtask, epoch, Part::Files(file.into_iter().collect()))
+            Done::Uploaded(SnapshotId { node, subtask, epoch }, file, lists) => {
+                self.ack(node, subtask, epoch, Part::Files(file.into_iter().collect(), lists))
             }
             Done::Merged(_, Ok(merged)) => self.lists.finish(merged),
             Done::Merged(operator, Err(error)) => {
@@ -258,8 +261,10 @@ impl Controller {
         self.slot = self.store.commit(self.slot, &manifest).await?;
         self.pending.committed(ready.epoch)?;
         ready.files.iter().for_each(|(operator, files)| self.lists.add(operator, files));
+        ready.operator_state.iter().for_each(|(operator, files)| self.lists.replace_operator_state(operator, files));
         sinks::publish(&self.store, &self.prepared, self.attempt.run, &manifest).await?;
         self.pending.published(ready.epoch);
+        self.control.committed(ready.epoch);
         self.totals.checkpoints += 1;
         self.totals.last = Some(ready.epoch);
         self.totals.bytes += manifest.new_bytes;

@@ -4,21 +4,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::checkpoint::decide::RestorePoint;
-use crate::checkpoint::file::StateReader;
+use crate::checkpoint::file::{OperatorStateReader, StateReader};
 use crate::checkpoint::manifest::{Manifest, OperatorPart};
 use crate::checkpoint::store::Store;
 use crate::dataflow::Splits;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, NodeKind, Plan, StateDescriptor};
 use crate::record::{KeyGroups, Position};
-use crate::state::KeyedState;
+use crate::state::{KeyedState, Lists, OperatorState, SubtaskState, spread};
 
 use super::prepare::Prepared;
 
 /// What an attempt begins with: state by node and subtask, positions by node and split.
 #[derive(Default)]
 pub(super) struct Beginning {
-    pub(super) states: HashMap<(usize, u16), KeyedState>,
+    pub(super) states: HashMap<(usize, u16), SubtaskState>,
     pub(super) positions: HashMap<(usize, String), Position>,
 }
 
@@ -130,7 +130,8 @@ async fn read_operator(
     part: &OperatorPart,
     node: usize,
     prepared: &Prepared,
-) -> Result<Vec<(u16, KeyedState)>> {
+) -> Result<Vec<(u16, SubtaskState)>> {
+    let mut lists = read_lists(store, point, part, node, prepared).await?.into_iter();
     let mut files = Vec::new();
     for file in &part.files {
         let bytes = store.read_state_file(point, file).await?;
@@ -146,9 +147,36 @@ async fn read_operator(
     }
     let mut states = Vec::new();
     for load in loads {
-        states.push(load.await.map_err(|panic| Error::new(Kind::Internal, format!("loading state panicked: {panic}")))??);
+        let loaded = load.await.map_err(|panic| Error::new(Kind::Internal, format!("loading state panicked: {panic}")))?;
+        let (subtask, keyed) = loaded?;
+        // There is one for each subtask.
+        let operator = lists.next().unwrap_or_default();
+        states.push((subtask, SubtaskState { keyed, operator }));
     }
     Ok(states)
+}
+
+/// The operator state of each subtask, from that of the subtasks of then.
+async fn read_lists(
+    store: &Store,
+    point: &RestorePoint,
+    part: &OperatorPart,
+    node: usize,
+    prepared: &Prepared,
+) -> Result<Vec<OperatorState>> {
+    let states = &prepared.components[node].as_ref().expect("every operator node has its component").descriptor().states;
+    // A subtask without a file had nothing in its lists.
+    let mut before = vec![Lists::new(); usize::from(point.manifest.parallelism)];
+    for file in &part.operator_state {
+        let bytes = store.read_operator_state(point, file).await?;
+        let reader = OperatorStateReader::open(&point.run_dir.join(&file.path).display().to_string(), &bytes)?;
+        // Reading the manifest has checked that there are so many.
+        before[usize::from(file.subtask)] = reader.lists(states);
+    }
+    spread(states, &before, prepared.plan.parallelism).map_err(|state| {
+        let message = format!("operator `{}`: union list `{}` has more than 4 GiB in all subtasks together", part.uid, states[state].name);
+        Error::new(Kind::Checkpoint, message).help("go back to an older checkpoint with `-s`, and let each subtask keep less in it")
+    })
 }
 
 fn load(files: &[(KeyGroups, StateReader)], own: KeyGroups, descriptor: &Descriptor, max_parallelism: u16) -> Result<KeyedState> {

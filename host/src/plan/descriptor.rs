@@ -21,6 +21,12 @@ pub struct Descriptor {
     pub states: Vec<StateDescriptor>,
     /// Whether it exports the finish hook.
     pub finish_hook: bool,
+    /// Whether it exports the snapshot hook: it keeps memory from batch to batch.
+    pub snapshot_hook: bool,
+    /// Whether it exports the checkpoint hooks.
+    pub checkpoint_hooks: bool,
+    /// Whether it exports the close hook.
+    pub close_hook: bool,
 }
 
 /// How an input wants its records.

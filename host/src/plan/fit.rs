@@ -60,6 +60,7 @@ impl View<'_> {
         if let (NodeKind::Operator(settings), Some(descriptor)) = (&to.kind, self.descriptor(node)) {
             misfits.extend(wrong_count_of_inputs(&to.uid, descriptor));
             misfits.extend(settings.on_error.eq(&OnError::DeadLetter).then(|| self.lost_dead_letters(node)).flatten());
+            misfits.extend((settings.on_error != OnError::Fail && descriptor.snapshot_hook).then(|| memory_without_undo(to, descriptor)));
         }
         let mut seen = HashSet::new();
         for input in &to.inputs {
@@ -128,6 +129,16 @@ impl View<'_> {
             },
         }
     }
+}
+
+/// What a failed batch did to a guest's own memory can't be undone, so a job that goes on after one would go on with wrong state.
+fn memory_without_undo(node: &Node, descriptor: &Descriptor) -> Misfit {
+    let message = format!(
+        "{} can only have `on-error = \"fail\"`: its component `{}` has a snapshot hook, so it keeps memory from batch to batch, where what a failed batch did can't be undone",
+        name(node),
+        descriptor.name
+    );
+    Misfit::new(message, "leave `on-error` out, or let the component write operator state with each batch, without a snapshot hook")
 }
 
 /// The output for records that failed, which an operator has only if it is told so.

@@ -18,6 +18,10 @@ pub enum StateKind {
     Aggregating,
     /// Fields with a value each, per key, in the order of the fields' bytes.
     Map,
+    /// Elements per subtask, spread evenly when the number of subtasks changes.
+    OperatorList,
+    /// Elements per subtask, of which each subtask sees all at a restore.
+    OperatorUnionList,
 }
 
 /// From when on a value's time to live counts.
@@ -69,7 +73,20 @@ const FIELD_SCHEMA: &str = "field-schema";
 
 impl StateKind {
     /// All kinds.
-    pub const ALL: [StateKind; 5] = [StateKind::Value, StateKind::List, StateKind::Reducing, StateKind::Aggregating, StateKind::Map];
+    pub const ALL: [StateKind; 7] = [
+        StateKind::Value,
+        StateKind::List,
+        StateKind::Reducing,
+        StateKind::Aggregating,
+        StateKind::Map,
+        StateKind::OperatorList,
+        StateKind::OperatorUnionList,
+    ];
+
+    /// Whether it is kept per key, and not per subtask.
+    pub fn is_keyed(self) -> bool {
+        !matches!(self, StateKind::OperatorList | StateKind::OperatorUnionList)
+    }
 
     /// How components and state files name it.
     pub fn name(self) -> &'static str {
@@ -79,6 +96,8 @@ impl StateKind {
             StateKind::Reducing => "reducing",
             StateKind::Aggregating => "aggregating",
             StateKind::Map => "map",
+            StateKind::OperatorList => "operator-list",
+            StateKind::OperatorUnionList => "operator-union-list",
         }
     }
 
@@ -145,6 +164,9 @@ impl StateDescriptor {
             (None, Some(_)) => return Err(format!("`{TTL_FROM}` means nothing without `{TTL_MS}`")),
             (_, None) => {}
         }
+        if self.ttl.is_some() && !self.kind.is_keyed() {
+            return Err(format!("`{TTL_MS}` is for state per key only"));
+        }
         match (self.kind == StateKind::Map, self.field_schema.is_some()) {
             (true, false) => Err(format!("a map needs a `{FIELD_SCHEMA}`")),
             (false, true) => Err(format!("`{FIELD_SCHEMA}` is for maps only")),
@@ -178,6 +200,7 @@ mod tests {
         let field_schema = Some(Schema("u64".into()));
         for kind in StateKind::ALL {
             for ttl in [None, Some(Ttl { ms: 1, from: TtlFrom::Write }), Some(Ttl { ms: u64::MAX, from: TtlFrom::Access })] {
+                let ttl = ttl.filter(|_| kind.is_keyed());
                 let field_schema = field_schema.clone().filter(|_| kind == StateKind::Map);
                 let whole = StateDescriptor { field_schema, ttl, ..state(kind) };
                 assert_eq!(state(kind).with_more(&whole.more()), Ok(whole));
@@ -190,7 +213,8 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         type Told = &'static [(&'static str, &'static str)];
-        let cases: [(StateKind, Told, &str); 9] = [
+        let cases: [(StateKind, Told, &str); 10] = [
+            (StateKind::OperatorList, &[("ttl-ms", "1")], "`ttl-ms` is for state per key only"),
             (StateKind::Value, &[("ttl-ms", "0")], "`ttl-ms` can't be `0`"),
             (StateKind::Value, &[("ttl-ms", "-1")], "`ttl-ms` can't be `-1`"),
             (StateKind::Value, &[("ttl-ms", "1"), ("ttl-from", "birth")], "`ttl-from` can't be `birth`"),

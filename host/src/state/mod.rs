@@ -1,4 +1,5 @@
-//! Keyed state in the host's memory: tables, the undo log of a batch, the freeze at a barrier, and what expires.
+//! State in the host's memory, per key and per subtask: tables and lists, the undo log of a batch, the freeze at a barrier, and what
+//! expires.
 
 mod change;
 mod field;
@@ -8,6 +9,8 @@ mod keyed;
 mod list;
 mod lists;
 mod maps;
+mod operator;
+mod subtask;
 mod sweep;
 mod table;
 #[cfg(test)]
@@ -21,4 +24,6 @@ pub use keyed::{Cells, KeyedState};
 pub use list::elements;
 pub use lists::{LONGEST_LIST, ListTooLong};
 pub use maps::Fields;
+pub use operator::{Lists, OperatorState, spread};
+pub use subtask::SubtaskState;
 pub use ttl::without_expired;

@@ -31,6 +31,9 @@ pub(super) struct Exported {
     pub(super) open: ComponentExportIndex,
     pub(super) process: ComponentExportIndex,
     pub(super) finish: Option<ComponentExportIndex>,
+    pub(super) snapshot: Option<ComponentExportIndex>,
+    pub(super) checkpoint_complete: Option<ComponentExportIndex>,
+    pub(super) close: Option<ComponentExportIndex>,
 }
 
 impl Component {
@@ -143,7 +146,15 @@ impl Exported {
         };
         let operator = interface(&world::OPERATOR)?;
         let function = |name| component.get_export_index(Some(&operator), name);
-        let finish = interface(&world::FINISH_HOOK).and_then(|hook| component.get_export_index(Some(&hook), "finish"));
-        Some(Exported { describe: function("describe")?, open: function("open")?, process: function("process")?, finish })
+        let hook = |wanted, name| interface(wanted).and_then(|hook| component.get_export_index(Some(&hook), name));
+        Some(Exported {
+            describe: function("describe")?,
+            open: function("open")?,
+            process: function("process")?,
+            finish: hook(&world::FINISH_HOOK, "finish"),
+            snapshot: hook(&world::SNAPSHOT_HOOK, "snapshot"),
+            checkpoint_complete: hook(&world::CHECKPOINT_HOOKS, "checkpoint-complete"),
+            close: hook(&world::CLOSE_HOOK, "close"),
+        })
     }
 }

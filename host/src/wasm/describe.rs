@@ -14,7 +14,7 @@ use super::wire;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, InputPort, Limits, OnError, OutputPort, Partitioning, Schema, StateDescriptor, StateKind};
 use crate::record::Batch;
-use crate::state::KeyedState;
+use crate::state::SubtaskState;
 
 /// Bytes that a description may have.
 const DESCRIPTION_BYTES: usize = 1 << 20;
@@ -23,7 +23,7 @@ const DESCRIPTION_BYTES: usize = 1 << 20;
 pub(super) fn describe(engine: &Engine, pre: &InstancePre<Guest>, exported: &Exported, path: &Path, limits: Limits) -> Result<Descriptor> {
     let operator = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let facts = Facts { context: Arc::default(), config: "".into(), operator, subtask: 0 };
-    let guest = Guest::new(Arc::new(nothing()), facts, limits, engine.ticks(), KeyedState::new(&[], 1), Vec::new());
+    let guest = Guest::new(Arc::new(nothing()), facts, limits, engine.ticks(), SubtaskState::new(&[], 1), Vec::new());
     let mut runner = Runner::new(engine, guest, limits, OnError::Fail);
     let described = runner.call(Phase::Describe, &mut Batch::default(), |store, _| {
         store.set_hostcall_fuel(DESCRIPTION_BYTES);
@@ -32,7 +32,7 @@ pub(super) fn describe(engine: &Engine, pre: &InstancePre<Guest>, exported: &Exp
         function.call(store, ())
     });
     match described {
-        Ok((descriptor,)) => check(descriptor, exported.finish.is_some()).map_err(|cause| {
+        Ok((descriptor,)) => check(descriptor, exported).map_err(|cause| {
             Error::new(Kind::Component, format!("it describes an operator that can't be: {cause}"))
                 .help("the descriptor's fields are explained in wit/operator.wit; cofferdam-sdk fills them from the operator's definition")
         }),
@@ -42,14 +42,23 @@ pub(super) fn describe(engine: &Engine, pre: &InstancePre<Guest>, exported: &Exp
 
 /// What is known about an operator before it has described itself.
 fn nothing() -> Descriptor {
-    let (inputs, outputs, states) = (Vec::new(), Vec::new(), Vec::new());
-    Descriptor { name: String::new(), version: String::new(), inputs, outputs, states, finish_hook: false }
+    Descriptor {
+        name: String::new(),
+        version: String::new(),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        states: Vec::new(),
+        finish_hook: false,
+        snapshot_hook: false,
+        checkpoint_hooks: false,
+        close_hook: false,
+    }
 }
 
 /// A cause in words.
 type Checked<T> = std::result::Result<T, String>;
 
-fn check(described: wire::OperatorDescriptor, finish_hook: bool) -> Checked<Descriptor> {
+fn check(described: wire::OperatorDescriptor, exported: &Exported) -> Checked<Descriptor> {
     let wire::OperatorDescriptor { name, version, inputs, outputs, states, .. } = described;
     if name.is_empty() {
         return Err("it has no name".into());
@@ -69,7 +78,10 @@ fn check(described: wire::OperatorDescriptor, finish_hook: bool) -> Checked<Desc
         inputs: inputs.into_iter().map(input).collect::<Checked<_>>()?,
         outputs: outputs.into_iter().map(output).collect::<Checked<_>>()?,
         states: states.into_iter().map(state).collect::<Checked<_>>()?,
-        finish_hook,
+        finish_hook: exported.finish.is_some(),
+        snapshot_hook: exported.snapshot.is_some(),
+        checkpoint_hooks: exported.checkpoint_complete.is_some(),
+        close_hook: exported.close.is_some(),
     })
 }
 

@@ -12,7 +12,7 @@ use super::wire::{CellsReply, ColumnReply};
 use crate::clock;
 use crate::plan::{Descriptor, Limits, OutputPort, StateKind};
 use crate::record::{Batch, Column, MalformedColumn, Outbox, hash_key};
-use crate::state::KeyedState;
+use crate::state::{KeyedState, OperatorState, SubtaskState};
 
 /// Which call is at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,12 @@ pub(super) enum Phase {
     Process,
     /// `finish`.
     Finish,
+    /// `snapshot`.
+    Snapshot,
+    /// `checkpoint-complete`.
+    CheckpointComplete,
+    /// `close`.
+    Close,
 }
 
 /// What a guest may ask about its surroundings.
@@ -49,6 +55,7 @@ pub(super) struct Guest {
     /// The batch, or the keys, of the call at hand.
     pub(super) call: Arc<Batch>,
     pub(super) state: RefCell<KeyedState>,
+    pub(super) operator_state: RefCell<OperatorState>,
     pub(super) outputs: RefCell<Vec<Outbox>>,
     /// Records that the call rejected.
     pub(super) rejected: Vec<Rejected>,
@@ -73,7 +80,7 @@ impl Guest {
         facts: Facts,
         limits: Limits,
         ticks: Ticks,
-        state: KeyedState,
+        state: SubtaskState,
         outputs: Vec<Outbox>,
     ) -> Self {
         // Deterministic for each attempt: a run can be repeated, and two attempts don't draw the same numbers.
@@ -85,7 +92,8 @@ impl Guest {
             context: facts.context,
             config: facts.config,
             call: Arc::default(),
-            state: RefCell::new(state),
+            state: RefCell::new(state.keyed),
+            operator_state: RefCell::new(state.operator),
             outputs: RefCell::new(outputs),
             rejected: Vec::new(),
             panicked: None,
@@ -120,8 +128,10 @@ impl Guest {
             if self.phase == Phase::Process {
                 state.sweep();
             }
+            self.operator_state.get_mut().commit();
         } else {
             self.state.get_mut().undo();
+            self.operator_state.get_mut().undo();
             self.outputs.get_mut().iter_mut().for_each(Outbox::discard);
         }
     }
@@ -142,12 +152,20 @@ impl Guest {
             Phase::Open => format!("{function}: not to be called before `open` has returned"),
             Phase::Process => format!("{function}: not to be called from `process`"),
             Phase::Finish => format!("{function}: not to be called from `finish`"),
+            Phase::Snapshot => format!("{function}: not to be called from `snapshot`"),
+            Phase::CheckpointComplete => format!("{function}: not to be called from `checkpoint-complete`"),
+            Phase::Close => format!("{function}: not to be called from `close`"),
         }))
     }
 
     /// A state by its index, if it is of one of `kinds`.
     pub(super) fn state_index(&self, state: u32, kinds: &[StateKind], function: &str) -> Result<usize, Misuse> {
         self.allow_in(&[Phase::Open, Phase::Process, Phase::Finish], function)?;
+        self.declared(state, kinds, function)
+    }
+
+    /// As [`Guest::state_index`], whatever call is at hand.
+    pub(super) fn declared(&self, state: u32, kinds: &[StateKind], function: &str) -> Result<usize, Misuse> {
         let states = &self.descriptor.states;
         let Some(declared) = states.get(state as usize) else {
             return Err(Misuse(format!("{function}: there is no state {state}; the descriptor has {}", states.len())));

@@ -13,7 +13,7 @@ use super::guest::{Facts, Guest, Phase};
 use super::wire::{BatchIn, ColumnIn};
 use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox};
-use crate::state::KeyedState;
+use crate::state::{KeyedState, OperatorState, SubtaskState};
 
 /// Where an instance runs, as far as its guest may know.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub struct Unopened {
     /// Why.
     pub failure: Failure,
     /// The state, as it was.
-    pub state: KeyedState,
+    pub state: SubtaskState,
     /// The outputs, empty.
     pub outputs: Vec<Outbox>,
 }
@@ -73,6 +73,9 @@ struct Functions {
     open: TypedFunc<(), Returned>,
     process: TypedFunc<(u32, BatchIn<'static>), Returned>,
     finish: Option<TypedFunc<(ColumnIn<'static>,), Returned>>,
+    snapshot: Option<TypedFunc<(u64,), Returned>>,
+    checkpoint_complete: Option<TypedFunc<(u64,), ()>>,
+    close: Option<TypedFunc<(), ()>>,
 }
 
 impl Instance {
@@ -85,7 +88,7 @@ impl Instance {
         context: &Context,
         limits: Limits,
         on_error: OnError,
-        state: KeyedState,
+        state: SubtaskState,
         outputs: Vec<Outbox>,
     ) -> Result<Instance, Box<Unopened>> {
         let engine = component.engine();
@@ -129,6 +132,36 @@ impl Instance {
         self.runner.transact(Phase::Finish, keys, |store, keys| function.call(store, (ColumnIn::new(&keys.keys),)))
     }
 
+    /// The barrier of `checkpoint` has come: has the guest put into operator state what it keeps in memory; does nothing if it has no
+    /// such hook. A transaction like [`Instance::process`].
+    ///
+    /// # Errors
+    /// As for [`Instance::process`].
+    pub fn snapshot(&mut self, checkpoint: u64) -> Result<(), Failure> {
+        let Some(function) = self.functions.snapshot else { return Ok(()) };
+        self.runner.transact(Phase::Snapshot, &mut Batch::default(), |store, _| function.call(store, (checkpoint,)))
+    }
+
+    /// Tells the guest that `checkpoint` is committed; does nothing if it has no such hook. A transaction like [`Instance::process`].
+    ///
+    /// # Errors
+    /// As for [`Instance::process`].
+    pub fn checkpoint_complete(&mut self, checkpoint: u64) -> Result<(), Failure> {
+        let Some(function) = self.functions.checkpoint_complete else { return Ok(()) };
+        let told = |store: &mut Store<Guest>, _: &Batch| function.call(store, (checkpoint,)).map(|()| (Ok(()),));
+        self.runner.transact(Phase::CheckpointComplete, &mut Batch::default(), told)
+    }
+
+    /// Has the guest close; does nothing if it has no such hook.
+    ///
+    /// # Errors
+    /// As for [`Instance::process`].
+    pub fn close(&mut self) -> Result<(), Failure> {
+        let Some(function) = self.functions.close else { return Ok(()) };
+        let closed = |store: &mut Store<Guest>, _: &Batch| function.call(store, ()).map(|()| (Ok(()),));
+        self.runner.transact(Phase::Close, &mut Batch::default(), closed)
+    }
+
     /// Limits the time of the calls that follow, instead of the limit that it was opened with.
     pub fn set_time(&mut self, time: Duration) {
         self.runner.set_time(time);
@@ -144,7 +177,12 @@ impl Instance {
         self.runner.is_usable()
     }
 
-    /// The state lent to it, between calls.
+    /// The operator state lent to it, between calls.
+    pub fn operator_state(&mut self) -> &mut OperatorState {
+        self.runner.guest().operator_state.get_mut()
+    }
+
+    /// The keyed state lent to it, between calls.
     pub fn state(&mut self) -> &mut KeyedState {
         self.runner.guest().state.get_mut()
     }
@@ -155,28 +193,28 @@ impl Instance {
     }
 
     /// Ends it and hands back what was lent to it, for another instance.
-    pub fn into_parts(self) -> (KeyedState, Vec<Outbox>) {
+    pub fn into_parts(self) -> (SubtaskState, Vec<Outbox>) {
         lent(self.runner)
     }
 }
 
-fn lent(runner: Runner) -> (KeyedState, Vec<Outbox>) {
+fn lent(runner: Runner) -> (SubtaskState, Vec<Outbox>) {
     let guest = runner.into_guest();
-    (guest.state.into_inner(), guest.outputs.into_inner())
+    let state = SubtaskState { keyed: guest.state.into_inner(), operator: guest.operator_state.into_inner() };
+    (state, guest.outputs.into_inner())
 }
 
 impl Functions {
     fn of_new_instance(component: &Component, store: &mut Store<Guest>) -> wasmtime::Result<Self> {
         let exports = component.exported();
         let instance = component.instantiate(store)?;
-        let finish = match &exports.finish {
-            Some(finish) => Some(instance.get_typed_func(&mut *store, finish)?),
-            None => None,
-        };
         Ok(Functions {
             open: instance.get_typed_func(&mut *store, exports.open)?,
             process: instance.get_typed_func(&mut *store, exports.process)?,
-            finish,
+            finish: exports.finish.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
+            snapshot: exports.snapshot.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
+            checkpoint_complete: exports.checkpoint_complete.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
+            close: exports.close.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
         })
     }
 }

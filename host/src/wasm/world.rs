@@ -26,6 +26,20 @@ pub(super) const OPERATOR: Interface = Interface {
 pub(super) const FINISH_HOOK: Interface =
     Interface { name: "cofferdam:operator/finish-hook@0.1.0", functions: &[("finish", "func(keys: column) -> result<_, string>")] };
 
+/// What an operator may export.
+pub(super) const SNAPSHOT_HOOK: Interface =
+    Interface { name: "cofferdam:operator/snapshot-hook@0.1.0", functions: &[("snapshot", "func(checkpoint: u64) -> result<_, string>")] };
+
+/// What an operator may export.
+pub(super) const CHECKPOINT_HOOKS: Interface =
+    Interface { name: "cofferdam:operator/checkpoint-hooks@0.1.0", functions: &[("checkpoint-complete", "func(checkpoint: u64)")] };
+
+/// What an operator may export.
+pub(super) const CLOSE_HOOK: Interface = Interface { name: "cofferdam:operator/close-hook@0.1.0", functions: &[("close", "func()")] };
+
+/// All that an operator may export besides what it must.
+pub(super) const HOOKS: [Interface; 4] = [FINISH_HOOK, SNAPSHOT_HOOK, CHECKPOINT_HOOKS, CLOSE_HOOK];
+
 /// What operators may import, besides WASI.
 pub(super) const OFFERED: &[Interface] = &[
     Interface { name: "cofferdam:operator/records@0.1.0", functions: &[] },
@@ -44,6 +58,10 @@ pub(super) const OFFERED: &[Interface] = &[
             ("map-remove", "func(state: u32, keys: list<u32>, fields: column)"),
             ("map-scan", "func(state: u32, key: u32, start: list<u8>, max-bytes: u32) -> tuple<column, column>"),
         ],
+    },
+    Interface {
+        name: "cofferdam:operator/operator-state@0.1.0",
+        functions: &[("list-get", "func(state: u32) -> column"), ("list-update", "func(state: u32, values: column)")],
     },
     Interface {
         name: "cofferdam:operator/output@0.1.0",
@@ -83,8 +101,10 @@ fn check_exports(component: &Component, engine: &wasmtime::Engine) -> Result<(),
         return Err(not_an_operator(exports.iter().map(|(name, _)| *name)));
     };
     let mut misfits = misfits(name, &operator.ty, &OPERATOR, engine);
-    if let Some((name, hook)) = exports.iter().find(|(name, _)| is_compatible(name, FINISH_HOOK.name)) {
-        misfits.extend(self::misfits(name, &hook.ty, &FINISH_HOOK, engine));
+    for ours in &HOOKS {
+        if let Some((name, hook)) = exports.iter().find(|(name, _)| is_compatible(name, ours.name)) {
+            misfits.extend(self::misfits(name, &hook.ty, ours, engine));
+        }
     }
     refuse("it exports functions of other types than the host calls", &misfits)
 }
@@ -128,7 +148,7 @@ fn misfits(name: &str, item: &ComponentItem, ours: &Interface, engine: &wasmtime
         return vec![format!("`{name}` is not an interface")];
     };
     let mut misfits = Vec::new();
-    let is_export = ours.name == OPERATOR.name || ours.name == FINISH_HOOK.name;
+    let is_export = ours.name == OPERATOR.name || HOOKS.iter().any(|hook| hook.name == ours.name);
     for (function, theirs) in functions(instance, engine) {
         match ours.functions.iter().find(|(known, _)| *known == function) {
             Some((_, known)) if *known == theirs => (),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::retain::Live;
-use crate::checkpoint::manifest::{Epochs, Manifest, StateFile};
+use crate::checkpoint::manifest::{Epochs, Manifest, OperatorStateFile, StateFile};
 use crate::checkpoint::paths::{self, Origin, RunPath, StatePath};
 use crate::error::{Error, Kind, Result};
 use crate::record::{AttemptId, KeyGroups};
@@ -52,6 +52,8 @@ pub struct FileLists {
     parallelism: u16,
     max_parallelism: u16,
     lists: BTreeMap<String, Vec<StateFile>>,
+    /// Operator state: of each operator the newest file of each subtask.
+    operator_state: BTreeMap<String, BTreeMap<u16, OperatorStateFile>>,
     /// Merges under way, by operator.
     running: BTreeMap<String, Merge>,
     /// The number of the next merged file.
@@ -63,13 +65,18 @@ impl FileLists {
     pub fn new(attempt: AttemptId, parallelism: u16, max_parallelism: u16, restored: Option<&Manifest>) -> Self {
         let operators = restored.into_iter().flat_map(|manifest| &manifest.operators);
         let lists: BTreeMap<_, _> = operators.map(|operator| (operator.uid.clone(), operator.files.clone())).collect();
+        // With another parallelism the old subtasks are gone, and every new one writes all of its own before anything is committed.
+        let same = restored.filter(|manifest| manifest.parallelism == parallelism);
+        let by_subtask = |files: &Vec<OperatorStateFile>| files.iter().map(|file| (file.subtask, file.clone())).collect();
+        let operators = same.into_iter().flat_map(|manifest| &manifest.operators);
+        let operator_state = operators.map(|operator| (operator.uid.clone(), by_subtask(&operator.operator_state))).collect();
         // An attempt that restores a checkpoint of another run brings its files along, under paths of its own.
         let brought = lists.values().flatten().filter_map(|file| match paths::classify(&file.path) {
             RunPath::State(StatePath { attempt: by, origin: Origin::Merged { serial, .. }, .. }) if by == attempt.attempt => Some(serial),
             _ => None,
         });
         let next_serial = brought.max().unwrap_or(0) + 1;
-        FileLists { attempt, parallelism, max_parallelism, lists, running: BTreeMap::new(), next_serial }
+        FileLists { attempt, parallelism, max_parallelism, lists, operator_state, running: BTreeMap::new(), next_serial }
     }
 
     /// The files of an operator.
@@ -82,11 +89,29 @@ impl FileLists {
         self.lists.entry(operator.into()).or_default().extend_from_slice(files);
     }
 
+    /// The newest operator state of each subtask of an operator, with `newer` in the place of what they replace.
+    pub fn operator_state_with<'a>(
+        &self,
+        operator: &str,
+        newer: impl IntoIterator<Item = &'a OperatorStateFile>,
+    ) -> Vec<OperatorStateFile> {
+        let mut files = self.operator_state.get(operator).cloned().unwrap_or_default();
+        files.extend(newer.into_iter().map(|file| (file.subtask, file.clone())));
+        files.into_values().collect()
+    }
+
+    /// Notes the operator state that a commit has named, in the place of what it replaces.
+    pub fn replace_operator_state(&mut self, operator: &str, newer: &[OperatorStateFile]) {
+        let files = self.operator_state.entry(operator.into()).or_default();
+        files.extend(newer.iter().map(|file| (file.subtask, file.clone())));
+    }
+
     /// What the attempt is using, for a collection of garbage.
     pub fn live(&self) -> Live {
         let listed = self.lists.values().flatten().map(|file| file.path.clone());
         let running = self.running.values().flat_map(|merge| &merge.outputs).map(|output| output.path.clone());
-        Live { attempt: self.attempt, paths: listed.chain(running).collect(), next_serial: self.next_serial }
+        let operator_state = self.operator_state.values().flat_map(BTreeMap::values).map(|file| file.path.clone());
+        Live { attempt: self.attempt, paths: listed.chain(running).chain(operator_state).collect(), next_serial: self.next_serial }
     }
 
     /// A merge that is due, if there is one; it counts as under way until [`FileLists::finish`] or [`FileLists::give_up`]. There is

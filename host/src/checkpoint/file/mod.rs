@@ -1,4 +1,5 @@
-//! State files: the changes of one operator over a range of key groups, for one snapshot or, merged, for several.
+//! State files: the changes of one operator over a range of key groups, for one snapshot or, merged, for several. And, apart from
+//! them, files of operator state (`operator`).
 //!
 //! ```text
 //! frame: head     operator, key groups, epochs, states by name, and where each block lies
@@ -17,6 +18,7 @@
 mod block;
 mod head;
 mod merge;
+mod operator;
 mod read;
 mod write;
 
@@ -29,6 +31,7 @@ use crate::codec::CodecError;
 
 pub use head::Head;
 pub use merge::merge;
+pub use operator::{OperatorStateFacts, OperatorStateReader, named, write_operator};
 pub use read::{ChangeCursor, StateReader};
 pub use write::{FileFacts, Written, write};
 

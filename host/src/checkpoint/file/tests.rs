@@ -402,3 +402,41 @@ proptest! {
         }
     }
 }
+
+fn lists() -> (Vec<StateDescriptor>, crate::state::Lists) {
+    let mut states = states(&["keyed", "union", "list"]);
+    (states[1].kind, states[2].kind) = (StateKind::OperatorUnionList, StateKind::OperatorList);
+    let column = |elements: &[&str]| std::sync::Arc::new(elements.iter().map(|element| element.as_bytes()).collect());
+    (states, vec![(1, column(&["a", "", "bc"])), (2, column(&[]))])
+}
+
+#[test]
+fn operator_state_comes_back_under_the_names_of_its_states() {
+    let (states, lists) = lists();
+    let facts = OperatorStateFacts { operator: "count", subtask: 3, epoch: 41 };
+    let bytes = write_operator(facts, &states, &lists).unwrap();
+    assert!(OperatorStateReader::begins(&bytes));
+    let reader = OperatorStateReader::open("x", &bytes).unwrap();
+    assert_eq!((reader.operator.as_str(), reader.subtask, reader.epoch), ("count", 3, 41));
+    assert_eq!(reader.lists(&states), lists);
+    // In another order, with another beside them, and without one.
+    let other: Vec<_> = [2, 0, 1].map(|place: usize| states[place].clone()).into();
+    let places = |states: &[StateDescriptor]| reader.lists(states).into_iter().map(|(place, list)| (place, list.len())).collect::<Vec<_>>();
+    assert_eq!((places(&other), places(&states[..2])), (vec![(2, 3), (0, 0)], vec![(1, 3)]));
+    let named = named(facts, "x".into(), &lists, &bytes);
+    assert_eq!((named.elements, named.bytes, named.subtask, named.epoch), (3, bytes.len() as u64, 3, 41));
+}
+
+#[test]
+fn damage_to_operator_state_is_noticed_wherever_it_is() {
+    let (states, lists) = lists();
+    let whole = write_operator(OperatorStateFacts { operator: "count", subtask: 3, epoch: 41 }, &states, &lists).unwrap();
+    for at in 0..whole.len() {
+        assert_eq!(OperatorStateReader::open("x", &whole[..at]).unwrap_err().kind(), Kind::Checkpoint, "cut at {at}");
+        let mut damaged = whole.to_vec();
+        damaged[at] ^= 0x10;
+        assert!(OperatorStateReader::open("x", &damaged).is_err(), "flipped at {at}");
+    }
+    let longer = [&whole[..], b"x"].concat();
+    assert!(OperatorStateReader::open("x", &longer).unwrap_err().message().contains("1 bytes follow"));
+}

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{LogEntry, Manifest, OperatorPart, StateFile};
-use crate::checkpoint::paths::{self, RunPath};
+use super::{LogEntry, Manifest, OperatorPart, OperatorStateFile, StateFile};
+use crate::checkpoint::paths::{self, Origin, RunPath};
 
 /// Checks an entry; the error names what breaks which rule.
 pub(super) fn check(entry: &LogEntry) -> Result<(), String> {
@@ -43,6 +43,37 @@ fn check_operator(manifest: &Manifest, operator: &OperatorPart) -> Result<(), St
             return Err(format!("state file `{}` occurs twice", file.path));
         }
     }
+    let mut last = None;
+    for file in &operator.operator_state {
+        check_operator_state(manifest, &operator.uid, file)?;
+        if last.replace(file.subtask) >= Some(file.subtask) {
+            return Err(format!("operator `{}`: its operator state is not in order of subtask", operator.uid));
+        }
+    }
+    Ok(())
+}
+
+fn check_operator_state(manifest: &Manifest, uid: &str, file: &OperatorStateFile) -> Result<(), String> {
+    let path = &file.path;
+    let RunPath::State(state) = paths::classify(path) else {
+        return Err(format!("`{path}` is no path of a state file"));
+    };
+    if state.uid != uid || state.epoch != file.epoch || state.origin != (Origin::OperatorState { subtask: file.subtask }) {
+        return Err(format!(
+            "state file `{path}` is not the operator state of subtask {} of `{uid}` in epoch {}",
+            file.subtask, file.epoch
+        ));
+    }
+    if file.subtask >= manifest.parallelism || file.epoch > manifest.checkpoint {
+        return Err(format!("the subtask or the epoch of state file `{path}` does not exist"));
+    }
+    check_checksum(path, &file.checksum)
+}
+
+fn check_checksum(path: &str, checksum: &str) -> Result<(), String> {
+    if checksum.len() != 8 || u32::from_str_radix(checksum, 16).is_err() {
+        return Err(format!("`{checksum}` is no checksum of state file `{path}`"));
+    }
     Ok(())
 }
 
@@ -52,6 +83,9 @@ fn check_file(manifest: &Manifest, uid: &str, file: &StateFile) -> Result<(), St
     let RunPath::State(state) = paths::classify(path) else {
         return Err(format!("`{path}` is no path of a state file"));
     };
+    if matches!(state.origin, Origin::OperatorState { .. }) {
+        return Err(format!("state file `{path}` holds operator state"));
+    }
     if state.uid != uid {
         return Err(format!("state file `{path}` belongs to another operator than `{uid}`"));
     }
@@ -61,8 +95,5 @@ fn check_file(manifest: &Manifest, uid: &str, file: &StateFile) -> Result<(), St
     if file.epochs.first > file.epochs.last || file.epochs.last > manifest.checkpoint {
         return Err(format!("the epochs {} to {} of state file `{path}` don't exist", file.epochs.first, file.epochs.last));
     }
-    if file.checksum.len() != 8 || u32::from_str_radix(&file.checksum, 16).is_err() {
-        return Err(format!("`{}` is no checksum of state file `{path}`", file.checksum));
-    }
-    Ok(())
+    check_checksum(path, &file.checksum)
 }

@@ -143,6 +143,9 @@ pub struct OperatorPart {
     pub states: Vec<StateDescriptor>,
     /// Its state: files from the oldest to the newest, each with the changes since the one before.
     pub files: Vec<StateFile>,
+    /// Its operator state: of each subtask that has any, the newest file, in order of subtask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operator_state: Vec<OperatorStateFile>,
 }
 
 /// Which component ran.
@@ -185,6 +188,24 @@ pub struct StateFile {
     pub checksum: String,
     /// Whether nothing lies below it: it holds all state of its key groups.
     pub base: bool,
+}
+
+/// A file of operator state as a manifest names it: all lists of one subtask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct OperatorStateFile {
+    /// Where it lies, relative to the run's directory.
+    pub path: String,
+    /// The subtask.
+    pub subtask: u16,
+    /// The epoch at whose end it was written. The lists have not changed since.
+    pub epoch: u64,
+    /// How many elements it holds.
+    pub elements: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The crc32c of the whole file, as eight hexadecimal digits.
+    pub checksum: String,
 }
 
 /// A range of epochs, both ends included.

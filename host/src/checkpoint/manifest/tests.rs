@@ -27,6 +27,11 @@ pub(crate) fn state_file(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> S
     }
 }
 
+pub(crate) fn operator_state_file(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> OperatorStateFile {
+    let path = crate::checkpoint::paths::operator_state(attempt, epoch, uid, subtask);
+    OperatorStateFile { path, subtask, epoch, elements: 3, bytes: 100, checksum: "0123abcd".into() }
+}
+
 pub(crate) fn manifest(attempt: u32, checkpoint: u64, files: Vec<StateFile>) -> Manifest {
     let position = Position { offset: 1234, records: 56, ended: false };
     let state = StateDescriptor::new("n", StateKind::Value, Schema::text(), 1);
@@ -49,6 +54,7 @@ pub(crate) fn manifest(attempt: u32, checkpoint: u64, files: Vec<StateFile>) -> 
             component: ComponentFacts { digest: "blake3:00".into(), name: "count".into(), version: "0.1.0".into() },
             states: vec![state],
             files,
+            operator_state: vec![],
         }],
         sinks: vec![SinkPart {
             uid: "out".into(),
@@ -68,7 +74,9 @@ fn sealed(body: &str) -> Vec<u8> {
 
 #[test]
 fn what_was_written_is_read() {
-    for entry in [entry(), claim(7)] {
+    let mut with_lists = manifest(3, 41, vec![]);
+    with_lists.operators[0].operator_state = vec![operator_state_file(2, 40, "count", 0), operator_state_file(3, 41, "count", 1)];
+    for entry in [entry(), claim(7), LogEntry::Checkpoint(with_lists)] {
         let text = render(&entry).unwrap();
         assert_eq!(parse(&text).unwrap(), entry);
         assert_eq!(render(&entry).unwrap(), text);
@@ -88,7 +96,9 @@ fn it_is_json_that_says_its_format_and_what_it_is_first() {
 
 #[test]
 fn every_flipped_bit_is_noticed() {
-    for entry in [entry(), claim(7)] {
+    let mut with_lists = manifest(3, 41, vec![]);
+    with_lists.operators[0].operator_state = vec![operator_state_file(2, 40, "count", 0), operator_state_file(3, 41, "count", 1)];
+    for entry in [entry(), claim(7), LogEntry::Checkpoint(with_lists)] {
         let good = render(&entry).unwrap();
         for at in 0..good.len() {
             for bit in 0..8 {
@@ -150,9 +160,13 @@ fn an_entry_of_an_unknown_kind_is_malformed() {
 
 #[test]
 fn what_breaks_a_rule_is_neither_written_nor_read() {
-    let base = || manifest(3, 41, vec![state_file(3, 41, "count", 0)]);
+    let base = || {
+        let mut base = manifest(3, 41, vec![state_file(3, 41, "count", 0)]);
+        base.operators[0].operator_state = vec![operator_state_file(2, 40, "count", 0), operator_state_file(3, 41, "count", 1)];
+        base
+    };
     type Break = fn(&mut Manifest);
-    let broken: [(&str, Break); 15] = [
+    let broken: [(&str, Break); 23] = [
         ("count from 1", |m| m.attempt.attempt = 0),
         ("count from 1", |m| m.attempt.run = 0),
         ("parallelism", |m| m.parallelism = 0),
@@ -167,6 +181,14 @@ fn what_breaks_a_rule_is_neither_written_nor_read() {
         ("epochs", |m| m.operators[0].files[0].epochs.last = 42),
         ("epochs", |m| m.operators[0].files[0].epochs = Epochs { first: 9, last: 8 }),
         ("checksum", |m| m.operators[0].files[0].checksum = "x".into()),
+        ("holds operator state", |m| m.operators[0].files[0].path = m.operators[0].operator_state[0].path.clone()),
+        ("no path", |m| m.operators[0].operator_state[0].path = "/etc/passwd".into()),
+        ("is not the operator state of", |m| m.operators[0].operator_state[0].path = m.operators[0].files[0].path.clone()),
+        ("is not the operator state of", |m| m.operators[0].operator_state[0].epoch = 39),
+        ("order of subtask", |m| m.operators[0].operator_state.reverse()),
+        ("order of subtask", |m| m.operators[0].operator_state[1] = m.operators[0].operator_state[0].clone()),
+        ("does not exist", |m| m.operators[0].operator_state = vec![operator_state_file(3, 42, "count", 0)]),
+        ("checksum", |m| m.operators[0].operator_state[0].checksum = "x".into()),
         ("occurs twice", |m| m.operators[0].files = vec![m.operators[0].files[0].clone(); 2]),
     ];
     for (expected, breaks) in broken {

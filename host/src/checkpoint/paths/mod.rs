@@ -5,6 +5,7 @@
 //! <dir>/<job>/run-0001/log/00000000000000000042.json             an entry of the log: a claim or a manifest
 //! <dir>/<job>/run-0001/published                                 how far output is published
 //! <dir>/<job>/run-0001/state/3-41/count-0.state                  attempt 3, epoch 41, operator count, subtask 0
+//! <dir>/<job>/run-0001/state/3-41/count-0.operator.state         its operator state
 //! <dir>/<job>/run-0001/state/3-41/count.33-41.7.merged.state     the attempt's 7th merged file: epochs 33 to 41 in one
 //! ```
 //!
@@ -49,6 +50,11 @@ pub enum Origin {
         /// The subtask.
         subtask: u16,
     },
+    /// A subtask's operator state.
+    OperatorState {
+        /// The subtask.
+        subtask: u16,
+    },
     /// Other state files were merged into it.
     Merged {
         /// The first epoch in it.
@@ -89,6 +95,11 @@ pub fn snapshot(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> String {
     StatePath { attempt, epoch, uid: uid.into(), origin: Origin::Snapshot { subtask } }.render()
 }
 
+/// The path of a subtask's operator state, within its run.
+pub fn operator_state(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> String {
+    StatePath { attempt, epoch, uid: uid.into(), origin: Origin::OperatorState { subtask } }.render()
+}
+
 /// The path of a merged file, within its run.
 pub fn merged(attempt: u32, epochs: Epochs, uid: &str, serial: u64) -> String {
     StatePath { attempt, epoch: epochs.last, uid: uid.into(), origin: Origin::Merged { first: epochs.first, serial } }.render()
@@ -117,6 +128,7 @@ impl StatePath {
         let (attempt, epoch, uid) = (self.attempt, self.epoch, escape(&self.uid));
         match self.origin {
             Origin::Snapshot { subtask } => format!("state/{attempt}-{epoch}/{uid}-{subtask}.state"),
+            Origin::OperatorState { subtask } => format!("state/{attempt}-{epoch}/{uid}-{subtask}.operator.state"),
             Origin::Merged { first, serial } => format!("state/{attempt}-{epoch}/{uid}.{first}-{epoch}.{serial}.merged.state"),
         }
     }
@@ -132,12 +144,14 @@ fn parse_state(path: &str) -> Option<StatePath> {
     let (attempt, epoch) = dir.split_once('-')?;
     let (attempt, epoch) = (attempt.parse().ok()?, epoch.parse().ok()?);
     let name = file.strip_suffix(".state")?;
-    let (uid, origin) = match name.strip_suffix(".merged") {
-        Some(name) => parse_merged(name)?,
-        None => {
-            let (uid, subtask) = name.rsplit_once('-')?;
-            (uid, Origin::Snapshot { subtask: subtask.parse().ok()? })
-        }
+    let (uid, origin) = if let Some(name) = name.strip_suffix(".merged") {
+        parse_merged(name)?
+    } else if let Some(name) = name.strip_suffix(".operator") {
+        let (uid, subtask) = name.rsplit_once('-')?;
+        (uid, Origin::OperatorState { subtask: subtask.parse().ok()? })
+    } else {
+        let (uid, subtask) = name.rsplit_once('-')?;
+        (uid, Origin::Snapshot { subtask: subtask.parse().ok()? })
     };
     let state = StatePath { attempt, epoch, uid: unescape(uid)?, origin };
     // Leading zeros, signs, other cases of escapes and so on: only what we would write ourselves is ours.

@@ -13,8 +13,8 @@ use std::fmt;
 
 pub use parts::{CommitFacts, OperatorFacts, Ready, build_manifest};
 
-use super::manifest::{SinkPart, StateFile, Trigger};
-use super::paths::{self, RunPath};
+use super::manifest::{OperatorStateFile, SinkPart, StateFile, Trigger};
+use super::paths::{self, Origin, RunPath};
 use crate::error::{Error, Kind, Result};
 use crate::record::{AttemptId, SplitPosition, Staged};
 
@@ -60,8 +60,8 @@ pub struct Ack {
 pub enum Part {
     /// Of a source: all its splits, with their positions.
     Positions(Vec<SplitPosition>),
-    /// Of an operator: its state files; none when nothing has changed.
-    Files(Vec<StateFile>),
+    /// Of an operator: its state files, and its operator state; none when nothing has changed.
+    Files(Vec<StateFile>, Option<OperatorStateFile>),
     /// Of a sink: what it has staged.
     Staged(Vec<Staged>),
 }
@@ -70,7 +70,7 @@ impl Part {
     fn role(&self) -> Role {
         match self {
             Part::Positions(_) => Role::Source,
-            Part::Files(_) => Role::Operator,
+            Part::Files(..) => Role::Operator,
             Part::Staged(_) => Role::Sink,
         }
     }
@@ -214,7 +214,10 @@ impl Epoch {
     /// Checks what a part says against who says it, and against the parts that are there.
     fn check(&self, node: usize, ack: &Ack) -> Result<(), String> {
         match &ack.part {
-            Part::Files(files) => files.iter().try_for_each(|file| check_path(file, ack)),
+            Part::Files(files, operator_state) => {
+                files.iter().try_for_each(|file| check_path(&file.path, false, ack))?;
+                operator_state.iter().try_for_each(|file| check_path(&file.path, true, ack))
+            }
             Part::Positions(splits) => {
                 let others = self.parts.range((node, 0)..=(node, u16::MAX)).filter_map(|(_, part)| match part {
                     Part::Positions(splits) => Some(splits),
@@ -232,9 +235,16 @@ impl Epoch {
 }
 
 /// A path carries attempt and epoch, so that no file can be taken for another's.
-fn check_path(file: &StateFile, ack: &Ack) -> Result<(), String> {
-    match paths::classify(&file.path) {
-        RunPath::State(path) if (path.attempt, path.epoch) == (ack.attempt.attempt, ack.epoch) && path.uid == ack.uid => Ok(()),
-        _ => Err(format!("the state file `{}` does not belong to it", file.path)),
+fn check_path(path: &str, is_operator_state: bool, ack: &Ack) -> Result<(), String> {
+    let expected = Origin::OperatorState { subtask: ack.subtask };
+    match paths::classify(path) {
+        RunPath::State(found)
+            if (found.attempt, found.epoch) == (ack.attempt.attempt, ack.epoch)
+                && found.uid == ack.uid
+                && (found.origin == expected) == is_operator_state =>
+        {
+            Ok(())
+        }
+        _ => Err(format!("the state file `{path}` does not belong to it")),
     }
 }

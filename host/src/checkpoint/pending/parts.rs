@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Epoch, Expected, Part, Role};
 use crate::checkpoint::decide::FileLists;
-use crate::checkpoint::manifest::{ComponentFacts, Manifest, OperatorPart, SinkPart, SourcePart, StateFile, Trigger};
+use crate::checkpoint::manifest::{ComponentFacts, Manifest, OperatorPart, OperatorStateFile, SinkPart, SourcePart, StateFile, Trigger};
 use crate::plan::StateDescriptor;
 use crate::record::AttemptId;
 
@@ -19,6 +19,8 @@ pub struct Ready {
     pub sources: Vec<SourcePart>,
     /// New state files of every operator since the commit before, oldest first.
     pub files: Vec<(String, Vec<StateFile>)>,
+    /// New operator state of every operator since the commit before, in order of subtask, of each the newest only.
+    pub operator_state: Vec<(String, Vec<OperatorStateFile>)>,
     /// What every sink has staged since the commit before, and what older commits named and nobody has confirmed as published.
     pub sinks: Vec<SinkPart>,
 }
@@ -63,8 +65,16 @@ pub(super) fn gather<'a>(
     epochs: impl Iterator<Item = &'a Epoch>,
     unpublished: impl Iterator<Item = &'a SinkPart>,
 ) -> Ready {
-    let mut ready = Ready { epoch: 0, trigger: Trigger::Interval, sources: Vec::new(), files: Vec::new(), sinks: Vec::new() };
+    let mut ready = Ready {
+        epoch: 0,
+        trigger: Trigger::Interval,
+        sources: Vec::new(),
+        files: Vec::new(),
+        operator_state: Vec::new(),
+        sinks: Vec::new(),
+    };
     let mut files: BTreeMap<usize, Vec<StateFile>> = BTreeMap::new();
+    let mut operator_state: BTreeMap<usize, BTreeMap<u16, OperatorStateFile>> = BTreeMap::new();
     let mut sinks: Vec<SinkPart> = Vec::new();
     unpublished.for_each(|sink| stage(&mut sinks, sink));
     for epoch in epochs {
@@ -73,13 +83,21 @@ pub(super) fn gather<'a>(
         for (&(node, _), part) in &epoch.parts {
             match part {
                 Part::Positions(splits) => sources.entry(node).or_default().extend_from_slice(splits),
-                Part::Files(new) => files.entry(node).or_default().extend_from_slice(new),
+                Part::Files(new, lists) => {
+                    files.entry(node).or_default().extend_from_slice(new);
+                    // It is whole, so it stands for what older epochs have brought.
+                    let lists = lists.iter().map(|lists| (lists.subtask, lists.clone()));
+                    operator_state.entry(node).or_default().extend(lists);
+                }
                 Part::Staged(staged) => stage(&mut sinks, &SinkPart { uid: nodes[node].uid.clone(), staged: staged.clone() }),
             }
         }
         // Positions of an older epoch are no use: only the last barrier's count.
         ready.sources = of_role(nodes, Role::Source).map(|node| source(&nodes[node].uid, sources.remove(&node))).collect();
     }
+    let operators = of_role(nodes, Role::Operator);
+    let newest = |node: usize| (nodes[node].uid.clone(), operator_state.remove(&node).unwrap_or_default().into_values().collect());
+    ready.operator_state = operators.map(newest).collect();
     let operators = of_role(nodes, Role::Operator);
     ready.files = operators.map(|node| (nodes[node].uid.clone(), files.remove(&node).unwrap_or_default())).collect();
     ready.sinks = sinks;
@@ -92,9 +110,14 @@ pub fn build_manifest(facts: &CommitFacts<'_>, ready: &Ready, lists: &FileLists)
     for OperatorFacts { uid, component, states } in facts.operators {
         let new = ready.files.iter().filter(|(operator, _)| operator == uid).flat_map(|(_, files)| files);
         let files = lists.files(uid).iter().chain(new).cloned().collect();
-        operators.push(OperatorPart { uid: uid.clone(), component: component.clone(), states: states.clone(), files });
+        let new = ready.operator_state.iter().filter(|(operator, _)| operator == uid).flat_map(|(_, files)| files);
+        let operator_state = lists.operator_state_with(uid, new);
+        operators.push(OperatorPart { uid: uid.clone(), component: component.clone(), states: states.clone(), files, operator_state });
     }
     let bytes = |file: &StateFile| file.bytes;
+    let list_bytes = |file: &OperatorStateFile| file.bytes;
+    let new_lists: u64 = ready.operator_state.iter().flat_map(|(_, files)| files).map(list_bytes).sum();
+    let all_lists: u64 = operators.iter().flat_map(|operator| &operator.operator_state).map(list_bytes).sum();
     Manifest {
         job: facts.job.into(),
         attempt: facts.attempt,
@@ -105,8 +128,8 @@ pub fn build_manifest(facts: &CommitFacts<'_>, ready: &Ready, lists: &FileLists)
         parallelism: facts.parallelism,
         max_parallelism: facts.max_parallelism,
         duration_ms: facts.duration_ms,
-        new_bytes: ready.files.iter().flat_map(|(_, files)| files).map(bytes).sum(),
-        total_bytes: operators.iter().flat_map(|operator| &operator.files).map(bytes).sum(),
+        new_bytes: ready.files.iter().flat_map(|(_, files)| files).map(bytes).sum::<u64>() + new_lists,
+        total_bytes: operators.iter().flat_map(|operator| &operator.files).map(bytes).sum::<u64>() + all_lists,
         origin: facts.origin.clone(),
         sources: ready.sources.clone(),
         operators,

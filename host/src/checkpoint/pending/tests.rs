@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::checkpoint::decide::FileLists;
-use crate::checkpoint::manifest::tests::state_file;
+use crate::checkpoint::manifest::tests::{operator_state_file, state_file};
 use crate::checkpoint::manifest::{ComponentFacts, LogEntry, render};
 use crate::record::Position;
 
@@ -35,8 +35,8 @@ fn acks(epoch: u64) -> Vec<Ack> {
     vec![
         ack(epoch, "lines", 0, Part::Positions(vec![split("b", epoch)])),
         ack(epoch, "lines", 1, Part::Positions(vec![split("a", epoch)])),
-        ack(epoch, "count", 0, Part::Files(vec![state_file(3, epoch, "count", 0)])),
-        ack(epoch, "count", 1, Part::Files(vec![state_file(3, epoch, "count", 1)])),
+        ack(epoch, "count", 0, Part::Files(vec![state_file(3, epoch, "count", 0)], None)),
+        ack(epoch, "count", 1, Part::Files(vec![state_file(3, epoch, "count", 1)], None)),
         ack(epoch, "out", 0, Part::Staged(vec![staged(&format!("out-{epoch}"))])),
     ]
 }
@@ -182,7 +182,7 @@ fn acknowledgements_that_break_a_rule_are_refused_and_say_which() {
     pending.ack(ack(41, "out", 0, staged())).unwrap();
     assert!(refused(&mut pending, ack(41, "out", 0, staged())).contains("twice"));
     for file in [state_file(2, 41, "count", 0), state_file(3, 40, "count", 0), state_file(3, 41, "other", 0)] {
-        assert!(refused(&mut pending, ack(41, "count", 0, Part::Files(vec![file]))).contains("does not belong to it"));
+        assert!(refused(&mut pending, ack(41, "count", 0, Part::Files(vec![file], None))).contains("does not belong to it"));
     }
     let both = Part::Positions(vec![split("c", 1), split("c", 2)]);
     assert!(refused(&mut pending, ack(41, "lines", 1, both)).contains("read by two"));
@@ -226,4 +226,50 @@ fn a_manifest_adds_what_is_new_to_what_was_there() {
     ready.files.iter().for_each(|(operator, files)| lists.add(operator, files));
     assert_eq!(lists.files("count"), manifest.operators[0].files);
     render(&LogEntry::Checkpoint(manifest)).unwrap();
+}
+
+/// The acknowledgement of an operator's subtask with operator state only.
+fn lists_ack(epoch: u64, subtask: u16, lists: Option<OperatorStateFile>) -> Ack {
+    ack(epoch, "count", subtask, Part::Files(vec![], lists))
+}
+
+#[test]
+fn of_operator_state_the_newest_of_each_subtask_is_named() {
+    let file = |epoch, subtask| operator_state_file(3, epoch, "count", subtask);
+    let mut restored = crate::checkpoint::manifest::tests::manifest(2, 40, vec![]);
+    restored.operators[0].operator_state = vec![operator_state_file(2, 40, "count", 0), operator_state_file(2, 39, "count", 1)];
+    let mut pending = opened(&[41, 42]);
+    // Subtask 0 has changed twice, and 41 is not committed on its own.
+    for acks in
+        [[lists_ack(41, 0, Some(file(41, 0))), lists_ack(41, 1, None)], [lists_ack(42, 0, Some(file(42, 0))), lists_ack(42, 1, None)]]
+    {
+        acks.into_iter().for_each(|ack| pending.ack(ack).unwrap());
+    }
+    acks(41).into_iter().chain(acks(42)).filter(|ack| ack.uid != "count").for_each(|ack| pending.ack(ack).unwrap());
+    pending.give_up(41);
+    let ready = pending.ready().unwrap();
+    assert_eq!(ready.operator_state, [("count".to_owned(), vec![file(42, 0)])]);
+    let named = |parallelism| {
+        let mut lists = FileLists::new(OWN, parallelism, 128, Some(&restored));
+        let named = lists.operator_state_with("count", &ready.operator_state[0].1);
+        lists.replace_operator_state("count", &ready.operator_state[0].1);
+        assert_eq!(lists.operator_state_with("count", []), named);
+        assert!(named.iter().all(|file| lists.live().paths.contains(&file.path)));
+        named
+    };
+    assert_eq!(named(2), [file(42, 0), operator_state_file(2, 39, "count", 1)], "what has not changed stays named");
+    assert_eq!(named(3), [file(42, 0)], "of other subtasks than there are now nothing stays");
+}
+
+#[test]
+fn operator_state_of_another_subtask_is_refused() {
+    let mut pending = opened(&[41]);
+    for wrong in [operator_state_file(3, 41, "count", 1), operator_state_file(3, 40, "count", 0), operator_state_file(2, 41, "count", 0)] {
+        assert!(refused(&mut pending, lists_ack(41, 0, Some(wrong))).contains("does not belong to it"));
+    }
+    let keyed = OperatorStateFile { path: paths::snapshot(3, 41, "count", 0), ..operator_state_file(3, 41, "count", 0) };
+    assert!(refused(&mut pending, lists_ack(41, 0, Some(keyed))).contains("does not belong to it"));
+    let lists = StateFile { path: paths::operator_state(3, 41, "count", 0), ..state_file(3, 41, "count", 0) };
+    assert!(refused(&mut pending, ack(41, "count", 0, Part::Files(vec![lists], None))).contains("does not belong to it"));
+    pending.ack(lists_ack(41, 0, Some(operator_state_file(3, 41, "count", 0)))).unwrap();
 }

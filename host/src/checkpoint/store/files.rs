@@ -9,7 +9,7 @@ use object_store::ObjectStore;
 use super::{Store, get_from, local, location, unreadable};
 use crate::checkpoint::decide::{Before, Merge, Merged, RestorePoint};
 use crate::checkpoint::file::{StateReader, merge};
-use crate::checkpoint::manifest::StateFile;
+use crate::checkpoint::manifest::{OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
@@ -34,6 +34,18 @@ impl Store {
     /// [`Kind::Checkpoint`] if it is missing or not the one that was written, naming file and manifest, with the checkpoint before it
     /// as the way out; [`Kind::Storage`] if it can't be read.
     pub async fn read_state_file(&self, point: &RestorePoint, file: &StateFile) -> Result<Bytes> {
+        self.read_named(point, Named::from(file)).await
+    }
+
+    /// Reads a file of operator state that `point` names, and checks it against what is said there.
+    ///
+    /// # Errors
+    /// As [`Store::read_state_file`].
+    pub async fn read_operator_state(&self, point: &RestorePoint, file: &OperatorStateFile) -> Result<Bytes> {
+        self.read_named(point, Named { path: &file.path, bytes: file.bytes, checksum: &file.checksum }).await
+    }
+
+    async fn read_named(&self, point: &RestorePoint, file: Named<'_>) -> Result<Bytes> {
         let (objects, prefix) = self.objects_of(&point.run_dir)?;
         let place = Place { objects: objects.as_ref(), prefix: &prefix, run_dir: &point.run_dir };
         read_checked(place, file).await.map_err(|error| match error.kind() {
@@ -64,6 +76,11 @@ impl Store {
                 file.path = paths::merged(attempt.attempt, file.epochs, &operator.uid, serial);
                 self.put_state_file(attempt.run, &file.path, bytes).await?;
             }
+            for file in &mut operator.operator_state {
+                let bytes = self.read_operator_state(point, file).await?;
+                file.path = paths::operator_state(attempt.attempt, file.epoch, &operator.uid, file.subtask);
+                self.put_state_file(attempt.run, &file.path, bytes).await?;
+            }
         }
         adopted.run_dir = self.run_dir(attempt.run);
         Ok(adopted)
@@ -79,7 +96,7 @@ impl Store {
         let place = Place { objects: self.objects.as_ref(), prefix: &paths::run_dir(run), run_dir: &run_dir };
         let mut readers = Vec::new();
         for input in &due.inputs {
-            let bytes = read_checked(place, input).await?;
+            let bytes = read_checked(place, Named::from(input)).await?;
             readers.push(StateReader::open(run_dir.join(&input.path).display().to_string(), bytes)?);
         }
         let readers: Arc<[StateReader]> = readers.into();
@@ -117,11 +134,25 @@ struct Place<'a> {
     run_dir: &'a Path,
 }
 
+/// What a manifest says about a file, whatever it holds.
+#[derive(Clone, Copy)]
+struct Named<'a> {
+    path: &'a str,
+    bytes: u64,
+    checksum: &'a str,
+}
+
+impl<'a> From<&'a StateFile> for Named<'a> {
+    fn from(file: &'a StateFile) -> Self {
+        Named { path: &file.path, bytes: file.bytes, checksum: &file.checksum }
+    }
+}
+
 /// A state file, if it is the one that was written.
-async fn read_checked(place: Place<'_>, file: &StateFile) -> Result<Bytes> {
-    let path = place.run_dir.join(&file.path);
+async fn read_checked(place: Place<'_>, file: Named<'_>) -> Result<Bytes> {
+    let path = place.run_dir.join(file.path);
     let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the state file {} {reason}", path.display()));
-    let found = get_from(place.objects, &location(place.prefix, &file.path)?, &path).await?;
+    let found = get_from(place.objects, &location(place.prefix, file.path)?, &path).await?;
     let bytes = found.ok_or_else(|| broken("is missing".into()))?;
     if bytes.len() as u64 != file.bytes {
         return Err(broken(format!("has {} bytes and should have {}", bytes.len(), file.bytes)));

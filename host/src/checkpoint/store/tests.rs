@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -9,10 +10,11 @@ use tempfile::TempDir;
 use super::*;
 use crate::checkpoint::decide::{FileLists, RETAINED, RestorePoint, next_epoch, restore_point};
 use crate::checkpoint::file::tests::states;
-use crate::checkpoint::file::{FileFacts, StateReader, write};
+use crate::checkpoint::file::{FileFacts, OperatorStateFacts, OperatorStateReader, StateReader, named, write, write_operator};
 use crate::checkpoint::inspect::Description;
 use crate::checkpoint::manifest::tests::manifest;
-use crate::checkpoint::manifest::{Epochs, Manifest, StateFile};
+use crate::checkpoint::manifest::{Epochs, LogEntry, Manifest, StateFile};
+use crate::plan::{StateDescriptor, StateKind};
 use crate::record::{AttemptId, KeyGroups};
 use crate::state::{Change, ChangeKind, Changes};
 
@@ -595,4 +597,49 @@ async fn what_collection_leaves_can_always_be_restored() {
             }
         }
     }
+}
+
+/// Operator state that has not changed stays as long as a kept checkpoint names it, comes along into another run, and then goes.
+#[tokio::test]
+async fn operator_state_lives_as_long_as_it_is_named() {
+    let (_dir, store) = store().await;
+    let mut attempt = Attempt::begin(&store).await;
+    let state = StateDescriptor { kind: StateKind::OperatorList, ..states(&["local"])[0].clone() };
+    let states = [state];
+    let mut put = Vec::new();
+    for epoch in 1..=8 {
+        // Written in epochs 1 and 2 only.
+        if epoch <= 2 {
+            let lists = vec![(0, Arc::new(std::iter::once(&b"x"[..]).collect()))];
+            let facts = OperatorStateFacts { operator: "count", subtask: 0, epoch };
+            let path = paths::operator_state(attempt.id.attempt, epoch, "count", 0);
+            let bytes = write_operator(facts, &states, &lists).unwrap();
+            let file = named(facts, path.clone(), &lists, &bytes);
+            store.put_state_file(attempt.id.run, &path, bytes).await.unwrap();
+            attempt.lists.replace_operator_state("count", &[file]);
+            put.push(path);
+        }
+        let file = attempt.snapshot().await;
+        let mut manifest = attempt.manifest(file.clone());
+        manifest.operators[0].operator_state = attempt.lists.operator_state_with("count", []);
+        attempt.slot = store.commit(attempt.slot, &manifest).await.unwrap();
+        attempt.lists.add("count", &[file]);
+        attempt.epoch += 1;
+        attempt.collect().await;
+        let there = store.list(1).await.unwrap();
+        assert!(there.contains(put.last().unwrap()), "after {epoch}");
+        assert_eq!(there.contains(&put[0]), epoch <= RETAINED as u64, "after {epoch}");
+    }
+    let point = newest(&store).await;
+    let claimed = store.claim(RunChoice::Fresh, "a test", None).await.unwrap();
+    let adopted = store.adopt(&point, claimed.attempt).await.unwrap();
+    let file = &adopted.manifest.operators[0].operator_state[0];
+    assert_eq!(file.path, paths::operator_state(claimed.attempt.attempt, 2, "count", 0));
+    let bytes = store.read_operator_state(&adopted, file).await.unwrap();
+    let reader = OperatorStateReader::open(&file.path, &bytes).unwrap();
+    assert_eq!((reader.subtask, reader.epoch, reader.lists(&states)[0].1.len()), (0, 2, 1));
+    crate::checkpoint::manifest::render(&LogEntry::Checkpoint(Manifest { attempt: claimed.attempt, ..adopted.manifest.clone() })).unwrap();
+    flip(&store.run_dir(2).join(&file.path), 30);
+    let error = store.read_operator_state(&adopted, file).await.unwrap_err();
+    assert!(error.message().contains("is damaged") && error.message().contains(&file.path), "{error}");
 }

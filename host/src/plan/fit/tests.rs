@@ -31,6 +31,9 @@ fn component(inputs: &[&str], outputs: &[&str]) -> Option<Descriptor> {
         outputs: outputs.iter().map(|text| output(text)).collect(),
         states: vec![],
         finish_hook: false,
+        snapshot_hook: false,
+        checkpoint_hooks: false,
+        close_hook: false,
     })
 }
 

@@ -17,7 +17,7 @@ type Store<'a> = StoreContextMut<'a, Guest>;
 
 const VALUES: &[StateKind] = &[StateKind::Value, StateKind::Reducing, StateKind::Aggregating];
 const LISTS: &[StateKind] = &[StateKind::List];
-const ANY: &[StateKind] = &StateKind::ALL;
+const ANY: &[StateKind] = &[StateKind::Value, StateKind::Reducing, StateKind::Aggregating, StateKind::List, StateKind::Map];
 
 /// Keys that are read before the size of the reply is looked at. With [`STATE_VALUE`] it keeps the reply far below 4 GiB.
 pub(super) const READ_STEP: usize = 64;

@@ -3,6 +3,7 @@
 
 mod keyed_state;
 mod map_state;
+mod operator_state;
 mod output;
 mod runtime;
 
@@ -13,6 +14,7 @@ use super::guest::Guest;
 /// Offers all of them.
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     keyed_state::add_to_linker(linker)?;
+    operator_state::add_to_linker(linker)?;
     output::add_to_linker(linker)?;
     runtime::add_to_linker(linker)
 }

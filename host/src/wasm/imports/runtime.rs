@@ -11,7 +11,7 @@ use crate::wasm::guest::{Guest, Phase};
 
 type Store<'a> = StoreContextMut<'a, Guest>;
 
-const RUNNING: &[Phase] = &[Phase::Open, Phase::Process, Phase::Finish];
+const RUNNING: &[Phase] = &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete, Phase::Close];
 
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("cofferdam:operator/runtime@0.1.0")?;

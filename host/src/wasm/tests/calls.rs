@@ -3,7 +3,7 @@
 use super::guest::{Guest, context, emitted, failure, limits, open, processing, soon, words};
 use crate::plan::OnError;
 use crate::record::{Batch, Outbox, Shape, hash_key};
-use crate::state::KeyedState;
+use crate::state::SubtaskState;
 use crate::wasm::{Cause, Failure, Instance};
 
 /// At address 8192: 0, 1, 2, 0 as u32, which serve as indices of keys, as ends and as bytes. Lists are written as address and length.
@@ -95,7 +95,7 @@ fn a_call_emits_a_bounded_amount() {
     let component = guest.load().unwrap();
     // Nobody takes the records, but they count.
     let outputs = vec![Outbox::new(Shape::default()), Outbox::new(Shape::default())];
-    let state = KeyedState::new(&component.descriptor().states, 128);
+    let state = SubtaskState::new(&component.descriptor().states, 128);
     let mut instance = Instance::open(&component, &context(), limits(), OnError::Fail, state, outputs).map_err(|u| u.failure).unwrap();
     let failure = instance.process(0, &mut words(&["a"])).unwrap_err();
     assert_eq!(failure.message, "misused the host: output.emit: more than 256 MiB in one call");
@@ -223,7 +223,7 @@ fn state_that_was_lent_comes_back_however_an_instance_ends() {
     let (state, outputs) = instance.into_parts();
     let unopened = Instance::open(&bad, &context(), limits(), OnError::Fail, state, outputs).err().unwrap();
     assert_eq!(unopened.failure.cause, Cause::Trap);
-    assert_eq!((unopened.state.value(0, b"a"), unopened.outputs.len()), (Some(&[0][..]), 2));
+    assert_eq!((unopened.state.keyed.value(0, b"a"), unopened.outputs.len()), (Some(&[0][..]), 2));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn an_engine_may_go_before_its_instances() {
     let engine = crate::wasm::Engine::new(None).unwrap();
     let component = crate::wasm::Component::load(&engine, &file, limits()).unwrap();
     drop(engine);
-    let state = KeyedState::new(&component.descriptor().states, 128);
+    let state = SubtaskState::new(&component.descriptor().states, 128);
     let outputs = vec![Outbox::new(Shape::default()), Outbox::new(Shape::default())];
     let mut instance = Instance::open(&component, &context(), soon(), OnError::Fail, state, outputs).map_err(|u| u.failure).unwrap();
     drop(component);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox, Shape, hash_key};
-use crate::state::KeyedState;
+use crate::state::SubtaskState;
 use crate::wasm::{Component, Context, Engine, Failure, Instance, Unopened};
 
 /// One engine for all tests, as in a process of the host.
@@ -51,6 +51,8 @@ pub(super) struct Guest {
     pub(super) open: &'static str,
     pub(super) process: String,
     pub(super) finish: &'static str,
+    /// Exports of further hooks, whose functions are in `core`.
+    pub(super) hooks: &'static str,
     pub(super) core: &'static str,
     pub(super) imports: &'static str,
     pub(super) host: &'static str,
@@ -68,6 +70,7 @@ impl Default for Guest {
             open: "",
             process: String::new(),
             finish: "",
+            hooks: "",
             core: "",
             imports: "",
             host: "",
@@ -93,6 +96,7 @@ impl Guest {
             .replace("{{open}}", self.open)
             .replace("{{process}}", &self.process)
             .replace("{{finish}}", self.finish)
+            .replace("{{hooks}}", self.hooks)
             .replace("{{core}}", self.core)
             .replace("{{imports}}", self.imports)
             .replace("{{host}}", self.host)
@@ -147,7 +151,7 @@ pub(super) fn soon() -> Limits {
 
 /// Opens a component with empty state.
 pub(super) fn open(component: &Component, limits: Limits) -> std::result::Result<Instance, Box<Unopened>> {
-    let state = KeyedState::new(&component.descriptor().states, 128);
+    let state = SubtaskState::new(&component.descriptor().states, 128);
     let plain = Shape { plain: true, keyed: None };
     let outputs = component.descriptor().outputs.iter().map(|_| Outbox::new(plain)).collect();
     Instance::open(component, &context(), limits, OnError::Fail, state, outputs)

@@ -9,7 +9,7 @@ fn a_component_is_loaded_with_its_digest_and_its_interfaces() {
     let bytes = wat::parse_str(Guest::default().text()).unwrap();
     let component = load_bytes(&bytes, limits()).unwrap();
     assert_eq!(component.digest(), blake3::hash(&bytes).to_hex().as_str());
-    let imports = ["keyed-state", "output", "runtime"].map(|name| format!("cofferdam:operator/{name}@0.1.0"));
+    let imports = ["keyed-state", "operator-state", "output", "runtime"].map(|name| format!("cofferdam:operator/{name}@0.1.0"));
     assert_eq!(component.imports(), imports);
     assert!(component.exports().contains(&"cofferdam:operator/operator@0.1.0".into()));
     assert!(component.descriptor().finish_hook);
@@ -115,7 +115,7 @@ fn what_the_host_offers_is_what_the_wit_says() {
         assert!(wit.contains(&declared), "{declared}");
     }
     let mut functions = wit.matches(": func(").count();
-    for interface in world::OFFERED.iter().chain([&world::OPERATOR, &world::FINISH_HOOK]) {
+    for interface in world::OFFERED.iter().chain([&world::OPERATOR]).chain(&world::HOOKS) {
         let (package, rest) = interface.name.split_once('/').unwrap();
         let (name, version) = rest.split_once('@').unwrap();
         assert!(wit.contains(&format!("package {package}@{version};")) && wit.contains(&format!("interface {name} {{")), "{name}");

@@ -4,6 +4,7 @@
 mod calls;
 mod description;
 mod guest;
+mod hooks;
 mod loading;
 mod maps;
 mod waiting;

@@ -1,0 +1,129 @@
+//! [`OperatorState`]: lists that belong to a subtask as a whole, and how they are spread over subtasks at a restore.
+//!
+//! A list is a shared column that is replaced and never changed. So the freeze at a barrier only counts references, and undoing a call
+//! puts the column of before back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::plan::{StateDescriptor, StateKind};
+use crate::record::Column;
+
+/// All operator state of one subtask of one operator. In the methods that serve a call, the caller has checked states and columns.
+#[derive(Clone, Debug, Default)]
+pub struct OperatorState {
+    /// By the states' places in the descriptor.
+    lists: BTreeMap<usize, List>,
+    /// Whether a snapshot of it would differ from the last one.
+    changed: bool,
+    /// Lists as they were before the call at hand, each once.
+    undo: Vec<(usize, List)>,
+}
+
+/// One list.
+#[derive(Clone, Debug, Default)]
+struct List {
+    /// What the guest sees.
+    seen: Arc<Column>,
+    /// What the next snapshot holds. Differs only for a union list that was not written since a restore: were it the same, every
+    /// restore would multiply the elements.
+    own: Arc<Column>,
+}
+
+/// The operator state of one subtask at a barrier: for each list its state, by its place in the descriptor, and its elements.
+pub type Lists = Vec<(usize, Arc<Column>)>;
+
+impl OperatorState {
+    /// Empty lists for those of `states` that are operator state. The `state` arguments below are indices into `states`.
+    pub fn new(states: &[StateDescriptor]) -> Self {
+        let lists = places(states).map(|(place, _)| (place, List::default())).collect();
+        OperatorState { lists, changed: false, undo: Vec::new() }
+    }
+
+    /// The elements of a list, as the guest sees them; none of a state that is no operator state.
+    pub fn get(&self, state: usize) -> Option<&Arc<Column>> {
+        self.lists.get(&state).map(|list| &list.seen)
+    }
+
+    /// Replaces a list.
+    pub fn update(&mut self, state: usize, elements: Column) {
+        let elements = Arc::new(elements);
+        let list = List { seen: Arc::clone(&elements), own: elements };
+        if let Some(old) = self.lists.insert(state, list)
+            && self.undo.iter().all(|(place, _)| *place != state)
+        {
+            self.undo.push((state, old));
+        }
+    }
+
+    /// The call succeeded: what it wrote stays.
+    pub fn commit(&mut self) {
+        self.changed |= !self.undo.is_empty();
+        self.undo.clear();
+    }
+
+    /// The call failed: takes back everything written since the last commit or undo.
+    pub fn undo(&mut self) {
+        self.lists.extend(self.undo.drain(..));
+    }
+
+    /// Whether the call at hand has written anything.
+    pub fn is_dirty(&self) -> bool {
+        !self.undo.is_empty()
+    }
+
+    /// The barrier: the lists as they are now; none if the last snapshot holds the same. Never within a call.
+    pub fn freeze(&mut self) -> Option<Lists> {
+        debug_assert!(!self.is_dirty(), "a barrier falls between calls");
+        let lists = || self.lists.iter().map(|(&state, list)| (state, Arc::clone(&list.own))).collect();
+        std::mem::take(&mut self.changed).then(lists)
+    }
+}
+
+/// The places of those states that are operator state, with their kinds.
+fn places(states: &[StateDescriptor]) -> impl Iterator<Item = (usize, StateKind)> {
+    states.iter().enumerate().filter(|(_, state)| !state.kind.is_keyed()).map(|(place, state)| (place, state.kind))
+}
+
+/// The operator state of each of `parallelism` subtasks, from a snapshot of `before`, the subtasks at that time, in order. With as many
+/// subtasks as before, each has what it had. Else all elements are spread in their order, each once, so that any two subtasks differ by
+/// one at most, and everything counts as changed. Of a union list every subtask sees all.
+///
+/// # Errors
+/// The place of a state that has grown beyond what a column holds.
+pub fn spread(states: &[StateDescriptor], before: &[Lists], parallelism: u16) -> Result<Vec<OperatorState>, usize> {
+    let same = before.len() == usize::from(parallelism);
+    let mut after = vec![OperatorState { changed: !same, ..OperatorState::new(states) }; usize::from(parallelism)];
+    for (place, kind) in places(states) {
+        let of = |lists: &Lists| lists.iter().find(|(state, _)| *state == place).map(|(_, list)| Arc::clone(list)).unwrap_or_default();
+        let old: Vec<Arc<Column>> = before.iter().map(of).collect();
+        let new = if same { old } else { spread_evenly(&old, parallelism) };
+        let all = if kind == StateKind::OperatorUnionList { Some(Arc::new(concatenated(&new).ok_or(place)?)) } else { None };
+        for (state, own) in after.iter_mut().zip(new) {
+            let seen = all.as_ref().map_or_else(|| Arc::clone(&own), Arc::clone);
+            state.lists.insert(place, List { seen, own });
+        }
+    }
+    Ok(after)
+}
+
+/// The elements of all columns in order, cut into `parts` parts.
+fn spread_evenly(columns: &[Arc<Column>], parts: u16) -> Vec<Arc<Column>> {
+    let total: usize = columns.iter().map(|column| column.len()).sum();
+    let parts = usize::from(parts);
+    let mut elements = columns.iter().flat_map(|column| column.iter());
+    // The first ones take what is left over.
+    let length = |part: usize| total / parts + usize::from(part < total % parts);
+    (0..parts).map(|part| Arc::new(elements.by_ref().take(length(part)).collect::<Column>())).collect()
+}
+
+/// The elements of all columns in order; none if they are too many bytes for a column.
+fn concatenated(columns: &[Arc<Column>]) -> Option<Column> {
+    let bytes: usize = columns.iter().map(|column| column.bytes.len()).sum();
+    u32::try_from(bytes).ok()?;
+    Some(columns.iter().flat_map(|column| column.iter()).collect())
+}
+
+#[cfg(test)]
+#[path = "operator_tests.rs"]
+mod tests;

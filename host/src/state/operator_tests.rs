@@ -1,0 +1,111 @@
+//! Operator state against plain lists: calls that fail, barriers, and restores with other numbers of subtasks.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::Schema;
+
+fn states() -> Vec<StateDescriptor> {
+    let kinds = [StateKind::Value, StateKind::OperatorList, StateKind::List, StateKind::OperatorUnionList];
+    let state = |(place, kind)| StateDescriptor::new(format!("state-{place}"), kind, Schema::text(), 1);
+    kinds.into_iter().enumerate().map(state).collect()
+}
+
+const LIST: usize = 1;
+const UNION: usize = 3;
+
+fn column(elements: &[&str]) -> Column {
+    elements.iter().map(|element| element.as_bytes()).collect()
+}
+
+fn text(column: &Column) -> Vec<String> {
+    column.iter().map(|element| String::from_utf8(element.to_vec()).unwrap()).collect()
+}
+
+fn own(lists: &Lists, state: usize) -> Vec<String> {
+    lists.iter().find(|(place, _)| *place == state).map(|(_, list)| text(list)).unwrap()
+}
+
+#[test]
+fn only_operator_state_has_lists() {
+    let state = OperatorState::new(&states());
+    assert_eq!([0, 1, 2, 3].map(|place| state.get(place).is_some()), [false, true, false, true]);
+}
+
+#[test]
+fn a_call_that_fails_leaves_the_lists_as_they_were() {
+    let mut state = OperatorState::new(&states());
+    state.update(LIST, column(&["a"]));
+    state.commit();
+    state.freeze();
+    state.update(LIST, column(&["b"]));
+    state.update(UNION, column(&["c"]));
+    state.update(LIST, column(&["d"]));
+    assert_eq!(text(state.get(LIST).unwrap()), ["d"], "reads see what the call has written");
+    state.undo();
+    assert_eq!((text(state.get(LIST).unwrap()), state.get(UNION).unwrap().len()), (vec!["a".to_owned()], 0));
+    assert!(state.freeze().is_none(), "what was undone is no change");
+}
+
+#[test]
+fn a_snapshot_is_taken_of_what_has_changed_and_stays_as_it_was() {
+    let mut state = OperatorState::new(&states());
+    assert!(state.freeze().is_none());
+    state.update(LIST, column(&["a"]));
+    state.commit();
+    let lists = state.freeze().unwrap();
+    state.update(LIST, column(&["b"]));
+    state.commit();
+    assert_eq!((own(&lists, LIST), own(&lists, UNION).len()), (vec!["a".to_owned()], 0));
+    assert_eq!(own(&state.freeze().unwrap(), LIST), ["b"]);
+    assert!(state.freeze().is_none());
+}
+
+#[test]
+fn with_as_many_subtasks_as_before_each_has_its_own_and_nothing_has_changed() {
+    let before: Vec<Lists> =
+        [&["a", "b", "c"][..], &[]].map(|elements| vec![(LIST, Arc::new(column(elements))), (UNION, Arc::new(column(elements)))]).into();
+    let mut after = spread(&states(), &before, 2).unwrap();
+    assert_eq!(after.iter().map(|state| state.get(LIST).unwrap().len()).collect::<Vec<_>>(), [3, 0]);
+    assert_eq!(after.iter().map(|state| state.get(UNION).unwrap().len()).collect::<Vec<_>>(), [3, 3]);
+    assert!(after.iter_mut().all(|state| state.freeze().is_none()));
+    // What the first has written since is all that it gives to the next checkpoint, beside what it had and has not written.
+    after[1].update(LIST, column(&["d"]));
+    after[1].commit();
+    let lists = after[1].freeze().unwrap();
+    assert_eq!((own(&lists, LIST), own(&lists, UNION).len()), (vec!["d".to_owned()], 0));
+}
+
+proptest! {
+    /// Through any sequence of restores, elements are neither lost nor doubled nor reordered, parts differ by one at most where the
+    /// number of subtasks changes, and every subtask sees the whole union.
+    #[test]
+    fn restores_keep_every_element_once(
+        first in prop::collection::vec(prop::collection::vec(".{0,3}", 0..6), 1..9),
+        parallelisms in prop::collection::vec(1u16..9, 1..10),
+    ) {
+        let all: Vec<String> = first.iter().flatten().cloned().collect();
+        let lists = |elements: &Vec<String>| {
+            let column: Arc<Column> = Arc::new(elements.iter().map(|element| element.as_bytes()).collect());
+            vec![(LIST, Arc::clone(&column)), (UNION, column)]
+        };
+        let mut before: Vec<Lists> = first.iter().map(lists).collect();
+        for parallelism in parallelisms {
+            let same = before.len() == usize::from(parallelism);
+            let mut after = spread(&states(), &before, parallelism).unwrap();
+            prop_assert_eq!(after.len(), usize::from(parallelism));
+            for state in &after {
+                prop_assert_eq!(text(state.get(UNION).unwrap()), all.clone());
+            }
+            let lengths = || after.iter().map(|state| state.get(LIST).unwrap().len());
+            prop_assert!(same || lengths().max().unwrap() - lengths().min().unwrap() <= 1);
+            // What has not changed is what it was.
+            let frozen = after.iter_mut().enumerate().map(|(place, state)| state.freeze().unwrap_or_else(|| before[place].clone()));
+            before = frozen.collect();
+            for state in [LIST, UNION] {
+                let found: Vec<String> = before.iter().flat_map(|lists| own(lists, state)).collect();
+                prop_assert_eq!(&found, &all);
+            }
+        }
+    }
+}

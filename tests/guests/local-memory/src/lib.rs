@@ -1,0 +1,60 @@
+//! For tests: counts records per key in keyed state and per subtask in memory, which it saves at each barrier.
+
+use cofferdam_sdk::prelude::*;
+
+/// The operator.
+#[operator(key = String)]
+pub struct LocalMemory {
+    of_key: ReducingState<u64, Sum>,
+    saved: OperatorListState<u64>,
+    of_subtask: u64,
+    subtask: u32,
+}
+
+#[operator]
+impl LocalMemory {
+    #[open]
+    fn open(&mut self, context: &Context) -> Result<()> {
+        self.subtask = context.subtask();
+        self.of_subtask = self.saved.get().iter().sum();
+        Ok(())
+    }
+
+    #[input]
+    fn numbers(&mut self, _number: u64) -> Result<()> {
+        self.of_key.add(1);
+        self.of_subtask += 1;
+        Ok(())
+    }
+
+    #[snapshot]
+    fn save(&mut self) -> Result<()> {
+        self.saved.replace([self.of_subtask]);
+        Ok(())
+    }
+
+    /// A line `key,count,subtask,count of the subtask`.
+    #[finish]
+    fn counts(&mut self, meta: &Meta<String>, out: &mut Output<String>) -> Result<()> {
+        out.emit(format_args!("{},{},{},{}", meta.key(), self.of_key.get().unwrap_or(0), self.subtask, self.of_subtask));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cofferdam_sdk::testing::{Harness, keyed};
+
+    use super::*;
+
+    #[test]
+    fn what_came_after_the_checkpoint_is_forgotten() {
+        let mut operator = Harness::<LocalMemory>::new();
+        operator.process(["a", "b", "a"].map(|key| keyed(key, 1))).unwrap();
+        let checkpoint = operator.checkpoint(1).unwrap();
+        operator.process([keyed("a", 1)]).unwrap();
+        operator.restore(&checkpoint);
+        operator.process([keyed("c", 1)]).unwrap();
+        assert_eq!(operator.finish().unwrap().values(), ["a,2,0,4", "b,1,0,4", "c,1,0,4"]);
+    }
+}
