@@ -35,7 +35,7 @@ fn guest(snapshot: &str, complete: &str, close: &str) -> Guest {
     );
     let states = vec![("n", "value", "bytes", 1), ("list", "operator-list", "bytes", 1), ("union", "operator-union-list", "bytes", 1)];
     Guest {
-        described: Described { states, ..Described::default() },
+        described: Described { states, more: Vec::new(), ..Described::default() },
         core: core.leak(),
         hooks: HOOKS.replace("{{export-version}}", "0.1.0").leak(),
         data: vec![1, 0, 0, 0, b'x'],
