@@ -37,6 +37,8 @@ mod retention;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod stdout;
 #[cfg(test)]
 mod stop;

@@ -1,12 +1,12 @@
 //! [`MapState`]: fields with a value each, per key. What a call reads and writes of them is kept until it ends: each field is read from
 //! the host at most once, and all changes are written in one go.
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::mem;
 
 use super::cache::found;
 use super::map_iter::MapIter;
+use super::overlay::Overlay;
 use super::slot::Slot;
 use super::{Declared, Handle, StateDescriptor};
 use crate::codec::Value;
@@ -55,10 +55,10 @@ pub struct MapState<F, T> {
     pub(super) scope: Scope,
     pub(super) state: u32,
     pub(super) name: &'static str,
-    /// One for each of the call's keys; empty until the first use in a call.
-    pub(super) maps: Vec<Known<T>>,
-    /// How to undo what the record of step `noted_at` has done.
-    journal: Journal<T>,
+    /// What the call knows.
+    pub(super) overlay: Overlay<T>,
+    /// How to undo what the record of step `noted_at` has done, oldest first.
+    journal: Vec<Step<T>>,
     noted_at: u64,
     /// The field at hand.
     field: Vec<u8>,
@@ -67,63 +67,13 @@ pub struct MapState<F, T> {
     of: PhantomData<fn() -> F>,
 }
 
-/// What is known of one key's map.
-#[derive(Debug)]
-pub(super) struct Known<T> {
-    /// What the host has is to be removed, and counts no more.
-    pub(super) cleared: bool,
-    /// By field.
-    pub(super) fields: Fields<T>,
-}
-
-/// By field, what is known of its value; nothing of what is not there.
-pub(super) type Fields<T> = BTreeMap<Box<[u8]>, Slot<T>>;
-
-impl<T> Default for Known<T> {
-    fn default() -> Self {
-        Known { cleared: false, fields: BTreeMap::new() }
-    }
-}
-
-/// What the current record has changed, oldest first. All of it is of one key, the record's.
-#[derive(Debug)]
-struct Journal<T> {
-    steps: Vec<Step<T>>,
-    /// The fields of the steps, back to back.
-    fields: Vec<u8>,
-}
-
+/// Something that a record has changed.
 #[derive(Debug)]
 enum Step<T> {
-    /// A field's slot was this; the field is so long.
-    Field(usize, Slot<T>),
-    /// All was this.
-    Map(Known<T>),
-}
-
-impl<T> Journal<T> {
-    fn clear(&mut self) {
-        self.steps.clear();
-        self.fields.clear();
-    }
-
-    /// Undoes everything, newest first.
-    fn play_back(&mut self, known: &mut Known<T>) {
-        while let Some(step) = self.steps.pop() {
-            match step {
-                Step::Map(old) => *known = old,
-                Step::Field(length, old) => {
-                    let field = &self.fields[self.fields.len() - length..];
-                    match (old, known.fields.get_mut(field)) {
-                        (Slot::Unread, _) => drop(known.fields.remove(field)),
-                        (old, Some(slot)) => *slot = old,
-                        (old, None) => drop(known.fields.insert(field.into(), old)),
-                    }
-                    self.fields.truncate(self.fields.len() - length);
-                }
-            }
-        }
-    }
+    /// An entry's slot was this.
+    Slot(u32, Slot<T>),
+    /// The current key's map was not cleared.
+    Cleared,
 }
 
 impl<F: Key, T: Value> MapState<F, T> {
@@ -186,9 +136,17 @@ impl<F: Key, T: Value> MapState<F, T> {
 
     /// Removes all fields.
     pub fn clear(&mut self) {
-        let old = mem::replace(self.known(), Known { cleared: true, fields: BTreeMap::new() });
+        let key = self.key();
         self.begin_note();
-        self.journal.steps.push(Step::Map(old));
+        let entries: Vec<u32> = self.overlay.of_key(key).collect();
+        for entry in entries {
+            let old = mem::take(self.overlay.slot_mut(entry));
+            self.journal.push(Step::Slot(entry, old));
+        }
+        if !self.overlay.is_cleared(key) {
+            self.overlay.set_cleared(key, true);
+            self.journal.push(Step::Cleared);
+        }
     }
 
     /// Whether there are no fields.
@@ -228,7 +186,7 @@ impl<F: Key, T: Value> MapState<F, T> {
     }
 
     fn entries_from(&mut self, from: Vec<u8>, page_bytes: u32) -> MapIter<'_, F, T> {
-        self.known();
+        self.key();
         MapIter::new(self, from, page_bytes)
     }
 
@@ -238,51 +196,45 @@ impl<F: Key, T: Value> MapState<F, T> {
         field.write_key(&mut self.field);
     }
 
-    /// What is known of the current key's map.
+    /// The current key.
     #[inline]
-    fn known(&mut self) -> &mut Known<T> {
-        let key = self.scope.key() as usize;
-        if key >= self.maps.len() {
-            self.make_maps();
+    fn key(&mut self) -> u32 {
+        let key = self.scope.key();
+        if !self.overlay.has_key(key) {
+            self.begin();
         }
-        &mut self.maps[key]
+        key
     }
 
     /// The first use in a call.
     #[cold]
     #[inline(never)]
-    fn make_maps(&mut self) {
+    fn begin(&mut self) {
         let keys = self.scope.keys() as usize;
         assert!(keys > 0, "state `{}` was used where no key is current", self.name);
-        self.maps.resize_with(keys, Known::default);
+        self.overlay.begin(keys);
     }
 
     /// The value of the field at hand, asked for if it is not known.
     fn read(&mut self) -> Option<&T> {
-        self.known();
-        let key = self.scope.key();
-        let Known { cleared, fields } = &mut self.maps[key as usize];
-        if !*cleared && !fields.contains_key(self.field.as_slice()) {
+        let key = self.key();
+        let entry = self.overlay.entry(key, &self.field);
+        if matches!(self.overlay.slot(entry), Slot::Unread) && !self.overlay.is_cleared(key) {
             self.column.clear();
             self.column.push(&self.field);
             let cells = self.scope.backend().map_get(self.state, &[key], &self.column);
-            fields.insert(self.field.as_slice().into(), found(&cells, 0, self.name));
+            *self.overlay.slot_mut(entry) = found(&cells, 0, self.name);
         }
-        fields.get(self.field.as_slice()).and_then(Slot::value)
+        self.overlay.slot(entry).value()
     }
 
     /// Changes the slot of the field at hand.
     fn replace(&mut self, new: Slot<T>) {
-        let key = self.scope.key() as usize;
-        self.known();
-        let fields = &mut self.maps[key].fields;
-        let old = match fields.get_mut(self.field.as_slice()) {
-            Some(slot) => mem::replace(slot, new),
-            None => fields.insert(self.field.as_slice().into(), new).unwrap_or_default(),
-        };
+        let key = self.key();
         self.begin_note();
-        self.journal.fields.extend_from_slice(&self.field);
-        self.journal.steps.push(Step::Field(self.field.len(), old));
+        let entry = self.overlay.entry(key, &self.field);
+        let old = mem::replace(self.overlay.slot_mut(entry), new);
+        self.journal.push(Step::Slot(entry, old));
     }
 
     /// To be called before something is noted in the journal: what it holds may be another record's.
@@ -305,8 +257,8 @@ impl<F: Key, T: Value> Handle for MapState<F, T> {
             scope: scope.clone(),
             state: index,
             name: declared.name,
-            maps: Vec::new(),
-            journal: Journal { steps: Vec::new(), fields: Vec::new() },
+            overlay: Overlay::new(),
+            journal: Vec::new(),
             noted_at: 0,
             field: Vec::new(),
             column: Column::new(),
@@ -316,22 +268,27 @@ impl<F: Key, T: Value> Handle for MapState<F, T> {
 
     #[inline]
     fn undo(&mut self) {
-        if self.noted_at == self.scope.current_step() {
-            self.journal.play_back(&mut self.maps[self.scope.key() as usize]);
+        if self.noted_at != self.scope.current_step() {
+            return;
+        }
+        while let Some(step) = self.journal.pop() {
+            match step {
+                Step::Slot(entry, old) => *self.overlay.slot_mut(entry) = old,
+                Step::Cleared => self.overlay.set_cleared(self.scope.key(), false),
+            }
         }
     }
 
     fn write_back(&mut self) {
         let mut changes = Changes::default();
-        for (key, known) in (0u32..).zip(self.maps.drain(..)) {
-            changes.take(key, known);
-        }
+        changes.cleared.extend(self.overlay.cleared());
+        self.overlay.iter().for_each(|(key, field, slot)| changes.take(key, field, slot, self.overlay.is_cleared(key)));
         changes.send(&self.scope, self.state);
-        self.journal.clear();
+        self.forget();
     }
 
     fn forget(&mut self) {
-        self.maps.clear();
+        self.overlay.forget();
         self.journal.clear();
     }
 }
@@ -348,23 +305,18 @@ struct Changes {
 }
 
 impl Changes {
-    fn take<T: Value>(&mut self, key: u32, known: Known<T>) {
-        if known.cleared {
-            self.cleared.push(key);
-        }
-        for (field, slot) in known.fields {
-            match slot {
-                Slot::Changed(value) => {
-                    self.put.push(key);
-                    self.put_fields.push(&field);
-                    self.values.push_with(|bytes| value.encode(bytes));
-                }
-                Slot::Removed if !known.cleared => {
-                    self.removed.push(key);
-                    self.removed_fields.push(&field);
-                }
-                _ => {}
+    fn take<T: Value>(&mut self, key: u32, field: &[u8], slot: &Slot<T>, cleared: bool) {
+        match slot {
+            Slot::Changed(value) => {
+                self.put.push(key);
+                self.put_fields.push(field);
+                self.values.push_with(|bytes| value.encode(bytes));
             }
+            Slot::Removed if !cleared => {
+                self.removed.push(key);
+                self.removed_fields.push(field);
+            }
+            _ => {}
         }
     }
 

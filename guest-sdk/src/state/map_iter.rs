@@ -1,8 +1,6 @@
 //! [`MapIter`]: the fields of a map in order, of what the host has and what the call has changed.
 
-use std::collections::btree_map::Range;
-use std::iter::Peekable;
-use std::ops::Bound;
+use std::cmp::Ordering;
 
 use super::MapState;
 use super::slot::Slot;
@@ -21,16 +19,18 @@ pub struct MapIter<'a, F, T> {
     /// Where the host's next page begins; none: it has no more, or none that count.
     from: Option<Vec<u8>>,
     page_bytes: u32,
-    /// What the call knows better.
-    own: Peekable<Range<'a, Box<[u8]>, Slot<T>>>,
+    /// Entries that the call knows better, the last of them first.
+    own: Vec<u32>,
 }
 
 impl<'a, F: Key, T: Value> MapIter<'a, F, T> {
     /// From a field on. `map` knows of the current key.
     pub(super) fn new(map: &'a MapState<F, T>, from: Vec<u8>, page_bytes: u32) -> Self {
-        let known = &map.maps[map.scope.key() as usize];
-        let own = known.fields.range::<[u8], _>((Bound::Included(from.as_slice()), Bound::Unbounded)).peekable();
-        let from = Some(from).filter(|_| !known.cleared);
+        let (overlay, key) = (&map.overlay, map.scope.key());
+        let known = |entry: &u32| !matches!(overlay.slot(*entry), Slot::Unread) && overlay.field(*entry) >= from.as_slice();
+        let mut own: Vec<u32> = overlay.of_key(key).filter(known).collect();
+        own.sort_unstable_by(|a, b| overlay.field(*b).cmp(overlay.field(*a)));
+        let from = Some(from).filter(|_| !overlay.is_cleared(key));
         MapIter { map, fields: Column::new(), values: Column::new(), next: 0, from, page_bytes, own }
     }
 
@@ -55,15 +55,17 @@ impl<'a, F: Key, T: Value> MapIter<'a, F, T> {
 
     /// Takes the next entry that the call knows itself, if it is not behind the host's next one; which goes, if it is of the same field.
     fn take_own(&mut self, host_has: bool) -> Option<(&'a [u8], &'a Slot<T>)> {
-        let (field, _) = self.own.peek()?;
+        let entry = *self.own.last()?;
+        let field = self.map.overlay.field(entry);
         if host_has {
-            match field.as_ref().cmp(self.fields.get(self.next)) {
-                std::cmp::Ordering::Greater => return None,
-                std::cmp::Ordering::Equal => self.next += 1,
-                std::cmp::Ordering::Less => {}
+            match field.cmp(self.fields.get(self.next)) {
+                Ordering::Greater => return None,
+                Ordering::Equal => self.next += 1,
+                Ordering::Less => {}
             }
         }
-        self.own.next().map(|(field, slot)| (field.as_ref(), slot))
+        self.own.pop();
+        Some((field, self.map.overlay.slot(entry)))
     }
 
     fn read<R>(&self, result: Result<R, crate::codec::Malformed>) -> R {

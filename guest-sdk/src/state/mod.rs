@@ -12,6 +12,7 @@ mod map_iter;
 #[cfg(test)]
 mod map_tests;
 mod operator_list;
+mod overlay;
 mod reducing;
 mod slot;
 #[cfg(test)]

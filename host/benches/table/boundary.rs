@@ -14,7 +14,7 @@ use crate::{Row, best};
 
 const RUNS: usize = 15;
 
-fn instance(name: &str, config: &str, shape: Shape) -> Instance {
+pub(crate) fn instance(name: &str, config: &str, shape: Shape) -> Instance {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let engine = Engine::new(None).expect("an engine");
     let path = root.join(format!("target/wasm32-wasip2/guest/{name}.wasm"));
@@ -98,7 +98,7 @@ pub(crate) fn state() -> Vec<Row> {
         .into()
 }
 
-fn batches(keys: u64) -> Vec<Batch> {
+pub(crate) fn batches(keys: u64) -> Vec<Batch> {
     let mut random = 0x2545_F491_4F6C_DD1D_u64;
     let mut next = || {
         random ^= random << 13;

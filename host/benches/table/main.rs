@@ -3,6 +3,7 @@
 
 mod boundary;
 mod jobs;
+mod kinds;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -16,12 +17,13 @@ struct Row(String, String);
 fn main() {
     // `cargo bench -- FILTER` runs the parts whose name contains the filter.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let parts: [(&str, Part); 5] = [
+    let parts: [(&str, Part); 6] = [
         ("words", jobs::words),
         ("pauses", jobs::pauses),
         ("start", jobs::start),
         ("boundary", boundary::calls),
         ("state", boundary::state),
+        ("kinds", kinds::kinds),
     ];
     println!("| what | figures |\n| --- | --- |");
     for (_, part) in parts.iter().filter(|(name, _)| name.contains(&filter)) {

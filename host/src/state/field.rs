@@ -43,6 +43,7 @@ pub(super) fn split(entry: &[u8]) -> (Cow<'_, [u8]>, &[u8]) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     use super::*;
 
@@ -58,6 +59,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn entries_are_ordered_by_key_and_field_and_can_be_taken_apart(a in (bytes(), bytes()), b in (bytes(), bytes())) {
             let (one, two) = (join(&a.0, &a.1), join(&b.0, &b.1));

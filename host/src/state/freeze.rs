@@ -113,6 +113,10 @@ fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, changes: &mut 
 }
 
 fn serialize(state: usize, kind: StateKind, slot: &mut Slot, changes: &mut Changes) {
+    if !slot.live && !slot.stored {
+        // It came and went between two barriers.
+        return;
+    }
     let (kind, value) = match (slot.live, kind) {
         (false, _) => (ChangeKind::Delete, &[][..]),
         (true, StateKind::List) if slot.saved > 0 => (ChangeKind::Append, &slot.value()[slot.saved as usize..]),
@@ -120,6 +124,7 @@ fn serialize(state: usize, kind: StateKind, slot: &mut Slot, changes: &mut Chang
     };
     // Descriptors have far fewer states than a u16 counts.
     changes.push(Change { group: slot.group, state: state as u16, kind, key: slot.key(), value });
+    slot.stored = slot.live;
     if slot.live {
         // Values come out of columns; lists have a limit of their own.
         slot.saved = slot.value().len() as u32;

@@ -33,7 +33,7 @@ pub struct KeyedState {
     /// The time of the call at hand.
     pub(super) now: i64,
     /// Written into slots; counts up at each barrier.
-    mark: Mark,
+    pub(super) mark: Mark,
     freezer: Freezer,
     pub(super) undo: Undo,
     pub(super) sweeper: Sweeper,
@@ -188,7 +188,7 @@ impl KeyedState {
             ChangeKind::Append => slot.extend_value(change.value),
             _ => slot.set_value(change.value),
         }
-        slot.live = true;
+        (slot.live, slot.stored) = (true, true);
         // Values come out of columns.
         slot.saved = slot.value().len() as u32;
     }

@@ -148,6 +148,10 @@ impl KeyedState {
             work(self, start, &entries, &found);
             start = end;
         }
+        if entries.keys.bytes.capacity() > 4 * TOGETHER_BYTES {
+            // A very long key should not cost its memory for ever.
+            entries = Entries::default();
+        }
         (self.entries, self.found) = (entries, found);
     }
 }

@@ -1,5 +1,6 @@
 //! [`Sweeper`]: removes from memory what has expired, little by little, so that what nobody asks for any more does not stay for ever.
-//! That needs no note in a snapshot: what older files still hold of it has expired there too.
+//! That needs no note in a snapshot: what older files still hold of it has expired there too, if they hold the value that was written
+//! last. So a slot of which a snapshot holds something waits until the last value is in one, too.
 
 use super::KeyedState;
 use super::ttl;
@@ -65,6 +66,7 @@ impl KeyedState {
         let (at, number) = self.sweeper.next;
         let state = self.sweeper.states[at];
         if number >= self.tables[state].slots.len() {
+            self.tables[state].tidy(self.mark);
             self.sweeper.next = ((at + 1) % self.sweeper.states.len(), 0);
             return 1;
         }
@@ -73,18 +75,21 @@ impl KeyedState {
         self.sweep_slot(state, number as u32)
     }
 
-    /// Removes what has expired of a slot, and says what that cost. A slot whose value is in no snapshot yet stays until it is.
+    /// Removes what has expired of a slot, or was deleted, and says what that cost.
     fn sweep_slot(&mut self, state: usize, number: u32) -> usize {
         let table = &mut self.tables[state];
         let slot = &mut table.slots[number as usize];
-        let (Some(ttl), true) = (table.ttl, slot.live) else { return 1 };
-        let cost = if table.kind == StateKind::List { 1 + slot.value().len() / BYTES_PER_UNIT } else { 1 };
-        if ttl::is_expired(table.kind, slot.value(), ttl, self.now) {
-            if slot.written == 0 {
+        let Some(ttl) = table.ttl else { return 1 };
+        let is_list = table.kind == StateKind::List;
+        let cost = if is_list { 1 + slot.value().len() / BYTES_PER_UNIT } else { 1 };
+        // A slot that was given up is neither live nor written.
+        let in_use = slot.live || slot.written != 0;
+        if in_use && (!slot.live || ttl::is_expired(table.kind, slot.value(), ttl, self.now)) {
+            if !slot.stored || (slot.live && slot.written == 0) {
                 slot.live = false;
                 table.release(number);
             }
-        } else if table.kind == StateKind::List {
+        } else if slot.live && is_list {
             shorten(slot, ttl, self.now);
         }
         cost

@@ -28,8 +28,10 @@ pub(super) struct Slot {
     pub(super) saved: u32,
     /// The key's group, which in a map the hash does not tell.
     pub(super) group: u16,
-    /// Whether there is a value. A slot without one stays until its deletion is in a snapshot.
+    /// Whether there is a value. A slot without one stays until its deletion is in a snapshot, or known to be needed in none.
     pub(super) live: bool,
+    /// Whether a snapshot, handed over or under way, holds something of it.
+    pub(super) stored: bool,
     data: SmallVec<[u8; 32]>,
 }
 
@@ -84,7 +86,7 @@ pub(super) struct Table {
     index: Index,
     pub(super) slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Slots written since the last barrier, each once.
+    /// Slots written since the last barrier. Those with another mark have been given up since, and one may occur twice after that.
     pub(super) written: Vec<u32>,
     /// The slots in the order of their keys, from the first need of it on.
     ordered: Option<BTreeMap<Box<[u8]>, u32>>,
@@ -125,7 +127,16 @@ impl Table {
     /// A slot for a key that has none; without a value as yet.
     pub(super) fn insert(&mut self, (hash, key): Hashed<'_>, group: u16) -> u32 {
         // Keys come out of columns, whose lengths fit u32; with a field and escapes they are at most some times as long.
-        let slot = Slot { hash, key_len: key.len() as u32, written: 0, saved: 0, group, live: false, data: SmallVec::from_slice(key) };
+        let slot = Slot {
+            hash,
+            key_len: key.len() as u32,
+            written: 0,
+            saved: 0,
+            group,
+            live: false,
+            stored: false,
+            data: SmallVec::from_slice(key),
+        };
         let number = match self.free.pop() {
             Some(number) => {
                 self.slots[number as usize] = slot;
@@ -147,7 +158,8 @@ impl Table {
     /// Gives up a slot without a value, whose deletion is in a snapshot or need not be.
     pub(super) fn release(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
-        debug_assert!(!slot.live && slot.written == 0);
+        debug_assert!(!slot.live);
+        slot.written = 0;
         self.index.remove(slot.hash, number);
         if let Some(ordered) = &mut self.ordered {
             ordered.remove(slot.key());
@@ -155,6 +167,15 @@ impl Table {
         slot.data = SmallVec::new();
         slot.key_len = 0;
         self.free.push(number);
+    }
+
+    /// Takes slots that were given up out of the list of written ones, when they are many. `mark` is that of the written ones.
+    pub(super) fn tidy(&mut self, mark: Mark) {
+        if self.written.len() > 2 * self.slots.len() {
+            self.written.sort_unstable();
+            self.written.dedup();
+            self.written.retain(|&number| self.slots[number as usize].written == mark);
+        }
     }
 
     /// Brings the slots into order, if they are not. For maps, none of whose entries has an empty key: that is how a slot that has been

@@ -564,6 +564,81 @@ fn a_list_whose_elements_expire_is_still_saved_by_its_new_ones() {
 }
 
 #[test]
+fn keys_that_come_and_go_leave_nothing_behind_without_a_barrier_and_nothing_in_a_snapshot() {
+    let mut state = KeyedState::new(states(), 128);
+    let value: Column = [&b"value"[..], b"stays"].into_iter().collect();
+    let mut most = 0;
+    for time in 0..20_000u32 {
+        state.begin(i64::from(time) * 10);
+        let key = time.to_be_bytes();
+        let hashes = vec![hash_key(&key), hash_key(b"stays")];
+        let call = Batch { keys: [&key[..], b"stays"].into_iter().collect(), hashes, ..Batch::default() };
+        state.put(VALUE_WRITE, &call, &[0, 1], &value.ends, &value.bytes);
+        state.list_append(LIST_WRITE, &call, &[0, 0], &value.ends, &value.bytes).unwrap();
+        // Where values live for ever, clearing leaves a slot until the barrier.
+        if time.is_multiple_of(1000) {
+            state.put(VALUE, &call, &[0, 1], &value.ends, &value.bytes);
+            state.clear(VALUE, &call, &[0, 1]);
+        }
+        state.commit();
+        state.sweep();
+        most = most.max(state.entries());
+    }
+    assert!(most < 100, "{most} entries at once, where ten live");
+    assert!(state.tables.iter().all(|table| table.written.len() < 500), "the list of written slots stays short");
+    let living: usize = seen(&state, state.now).into_values().map(|cells| cells.len()).sum();
+    assert_eq!(living, 5 + 1 + 2 * 5);
+    let saved = snapshot(&mut state);
+    let mut restored = KeyedState::new(states(), 128);
+    saved.iter().flat_map(Changes::iter).for_each(|change| restored.restore(change));
+    assert_eq!(seen(&restored, state.now), seen(&state, state.now));
+    assert!(kinds(&saved).len() < 100, "what came and went is in no snapshot");
+    state.begin(1 << 40);
+    (0..100).for_each(|_| state.sweep());
+    assert_eq!(state.entries(), 0);
+}
+
+#[test]
+fn a_key_is_listed_once_whatever_its_fields_and_states() {
+    for order in [[MAP, VALUE, LIST], [LIST, MAP, VALUE], [VALUE, LIST, MAP]] {
+        let states: Vec<StateDescriptor> = order.iter().map(|&at| states()[at].clone()).collect();
+        let at = |of: usize| order.iter().position(|&other| other == of).unwrap();
+        let mut state = KeyedState::new(&states, 128);
+        let fields = [b"f", b"g", b"h"].map(|field| (1, field.to_vec(), vec![])).into_iter();
+        let steps = [
+            Step::MapPut(at(MAP), fields.chain([(0, vec![], vec![]), (2, b"f".to_vec(), vec![])]).collect()),
+            Step::Put(at(VALUE), 1, vec![]),
+            Step::Append(at(LIST), 1, vec![]),
+            Step::Append(at(LIST), 3, vec![]),
+            Step::Put(at(VALUE), 5, vec![]),
+            Step::Clear(at(VALUE), 5),
+        ];
+        run(&mut state, &steps);
+        let mut expected: Vec<_> = [0, 1, 2, 3].map(|key| call().keys.get(key).to_vec()).into();
+        expected.sort();
+        assert_eq!(listed(&mut state, 0), expected);
+    }
+}
+
+#[test]
+fn a_value_that_a_snapshot_holds_is_not_forgotten_before_the_one_that_replaced_it_is_saved() {
+    let mut state = KeyedState::new(states(), 128);
+    let mut restored = KeyedState::new(states(), 128);
+    state.begin(1000);
+    run(&mut state, &[Step::Put(VALUE_WRITE, 4, b"old".to_vec())]);
+    snapshot(&mut state).iter().flat_map(Changes::iter).for_each(|change| restored.restore(change));
+    // The clock has gone back: the new value expires before the old one would have.
+    state.begin(500);
+    run(&mut state, &[Step::Put(VALUE_WRITE, 4, b"new".to_vec())]);
+    state.begin(600);
+    state.sweep();
+    snapshot(&mut state).iter().flat_map(Changes::iter).for_each(|change| restored.restore(change));
+    state.sweep();
+    assert_eq!(state.entries(), 0);
+    assert_eq!(seen(&restored, 600), Seen::new());
+}
+
+#[test]
 fn a_clock_that_goes_backwards_lets_values_live_longer() {
     let call = call();
     let mut state = KeyedState::new(states(), 128);

@@ -5,9 +5,10 @@ use proptest::test_runner::RngSeed;
 
 use super::*;
 use crate::checkpoint::manifest::Epochs;
+use crate::plan::{Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::{KeyGroups, key_group, subtask_of};
 use crate::state::tests::{Oracle, Step, call, change, seen, states};
-use crate::state::{KeyedState, without_expired};
+use crate::state::{Change, ChangeKind, Changes, KeyedState, without_expired};
 
 const MAX: u16 = 64;
 
@@ -71,6 +72,7 @@ fn holds_nothing_expired(base: &StateReader, now: i64) {
     while let Some(change) = changes.next_change().unwrap() {
         let state = &base.head().states[usize::from(change.state)];
         if let Some(ttl) = state.ttl {
+            assert!(state.kind != StateKind::List || !change.value.is_empty());
             assert_eq!(without_expired(state.kind, change.value, ttl, now, &mut room), Some(change.value));
         }
     }
@@ -81,15 +83,14 @@ proptest! {
 
     #[test]
     fn all_kinds_of_state_survive_files_merges_and_another_parallelism(
-        epochs in proptest::collection::vec(proptest::collection::vec(change(), 0..40), 1..7),
-        parallelisms in proptest::collection::vec(1u16..9, 1..4),
+        attempts in proptest::collection::vec((1u16..9, proptest::collection::vec(proptest::collection::vec(change(), 0..40), 1..6)), 1..4),
         cuts in proptest::collection::vec((0usize..8, 0usize..8), 3),
     ) {
         let call = call();
         let mut all = Oracle::default();
         let mut files: Vec<StateReader> = Vec::new();
         let mut epoch = 0;
-        for &parallelism in &parallelisms {
+        for (parallelism, epochs) in attempts {
             // Restored files are the lane below everything that this attempt writes.
             let hashes = &call.hashes;
             let own = |subtask, key: u32| subtask_of(key_group(hashes[key as usize], MAX), MAX, parallelism) == subtask;
@@ -133,4 +134,25 @@ proptest! {
 /// A lane of files and what it was merged into hold the same.
 fn holds_the_same(lane: &[StateReader], merged: &StateReader, groups: KeyGroups, now: i64) {
     assert_eq!(seen(&restore(lane, groups), now), seen(&restore(std::slice::from_ref(merged), groups), now));
+}
+
+#[test]
+fn how_long_values_live_is_as_the_newest_file_says() {
+    let file = |ms, key: &[u8], written: i64, epoch| {
+        let states = [StateDescriptor {
+            ttl: Some(Ttl { ms, from: TtlFrom::Write }),
+            ..StateDescriptor::new("v", StateKind::Value, Schema::text(), 1)
+        }];
+        let mut changes = Changes::default();
+        changes.push(Change { group: 3, state: 0, kind: ChangeKind::Put, key, value: &written.to_le_bytes() });
+        let facts = FileFacts { operator: "o", states: &states, groups: KeyGroups { start: 0, end: MAX }, epochs: Epochs::only(epoch) };
+        StateReader::open("f", write(facts, &[changes]).unwrap().bytes).unwrap()
+    };
+    for (newest, expected) in [(1000, 2), (100, 2), (99, 1), (20, 1), (19, 0)] {
+        let files = [file(50, b"old", 900, 1), file(newest, b"new", 980, 2)];
+        let merged = merge(&files, KeyGroups { start: 0, end: MAX }, true, 999).unwrap();
+        assert_eq!(merged.entries, expected, "{newest}");
+        let merged = StateReader::open("m", merged.bytes).unwrap();
+        assert_eq!(merged.head().states[0].ttl, Some(Ttl { ms: newest, from: TtlFrom::Write }));
+    }
 }
