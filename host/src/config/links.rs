@@ -49,9 +49,9 @@ impl Links<'_> {
     fn inputs_of(&self, draft: &Draft) -> Vec<Input> {
         let mut seen = HashSet::new();
         let mut inputs = Vec::new();
-        for written in &draft.inputs {
-            if seen.insert(written.get_ref()) {
-                inputs.extend(self.input(draft, written));
+        for (to, written) in &draft.inputs {
+            if seen.insert((to, written.get_ref())) {
+                inputs.extend(self.input(draft, written).map(|input| Input { to: to.clone(), ..input }));
             } else {
                 let message = format!("{}: {} is twice among its inputs", draft.name, self.faults.quote(written.span()));
                 self.faults.add(written.span(), message, "name it once: records would come twice");
@@ -91,7 +91,7 @@ impl Links<'_> {
                 fault(format!("its input {quoted} names an output, but a source has only one"), format!("write \"{uid}\""))
             }
             (Role::Operator, Some("")) => fault(format!("its input {quoted} names no output after the dot"), format!("write \"{uid}\"")),
-            (_, port) => Some(Input { node, port: port.map(str::to_owned) }),
+            (_, port) => Some(Input { node, port: port.map(str::to_owned), to: None }),
         }
     }
 
@@ -103,7 +103,8 @@ impl Links<'_> {
             let name = |&node: &usize| self.drafts[node].uid.as_ref().map_or("?", |uid| uid.get_ref().as_str());
             let (first, last) = (&self.drafts[cycle[0]], cycle[cycle.len() - 1]);
             let names: Vec<&str> = cycle.iter().chain(&cycle[..1]).map(name).collect();
-            let closing = first.inputs.iter().find(|written| self.by_uid.get(uid_of(written.get_ref())) == Some(&last));
+            let closing =
+                first.inputs.iter().map(|(_, written)| written).find(|written| self.by_uid.get(uid_of(written.get_ref())) == Some(&last));
             let span = closing.map_or(first.span.clone(), Spanned::span);
             let message = match names.as_slice() {
                 [only, _] => format!("{}: `{only}` is an input of itself", first.name),

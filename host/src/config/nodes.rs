@@ -21,7 +21,8 @@ pub(super) struct Draft {
     pub(super) uid: Option<Spanned<String>>,
     /// None if a fault was noted.
     pub(super) kind: Option<NodeKind>,
-    pub(super) inputs: Vec<Spanned<String>>,
+    /// What feeds it, each with the input that it feeds, if that is named.
+    pub(super) inputs: Vec<(Option<String>, Spanned<String>)>,
     /// The file or directory that it reads or writes.
     pub(super) location: Option<Spanned<PathBuf>>,
 }
@@ -62,6 +63,8 @@ fn draft(section: Section<'_>, key: &str, role: Role, base: &Path) -> Draft {
 
 const HOW_INPUTS: &str = "name what feeds it by uid, or by uid and output: `inputs = [\"parse\", \"join.late\"]`";
 
+const HOW_NAMED_INPUTS: &str = "name what feeds it by uid, or by uid and output: `inputs = [\"parse\", \"join.late\"]`; or for each of its inputs: `inputs = { flights = [\"parse\"], airlines = [\"airlines\"] }`";
+
 /// `max-errors` unless set: records that may fail within a minute.
 const MAX_ERRORS: u64 = 1000;
 
@@ -76,13 +79,17 @@ struct Reader<'a> {
 type Variants<'v, R, T> = &'v [(&'static str, fn(&mut R) -> Option<T>)];
 
 impl Reader<'_> {
-    fn inputs(&mut self, role: Role) -> Vec<Spanned<String>> {
+    fn inputs(&mut self, role: Role) -> Vec<(Option<String>, Spanned<String>)> {
         if role == Role::Source {
             self.section.refuse("inputs", "a source has no inputs", "remove the line, or make it an operator or sink");
             return Vec::new();
         }
         self.section.require("inputs", HOW_INPUTS);
-        self.section.texts("inputs", HOW_INPUTS)
+        let inputs = self.section.texts("inputs", if role == Role::Operator { HOW_NAMED_INPUTS } else { HOW_INPUTS });
+        if let Some((_, first)) = inputs.iter().find(|(to, _)| role == Role::Sink && to.is_some()) {
+            self.section.fault(first.span(), "a sink has one input, which has no name", HOW_INPUTS);
+        }
+        inputs
     }
 
     fn source(&mut self) -> Option<SourceSettings> {

@@ -2,7 +2,7 @@
 //! is unknown. So the code that reads a section is also its schema.
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 use super::faults::{Faults, Span};
 use super::json;
@@ -82,9 +82,24 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// Texts in a list that is not empty, each with its place. What is no text is noted and left out.
-    pub(super) fn texts(&mut self, key: &'static str, help: &str) -> Vec<Spanned<String>> {
+    /// Texts in a list that is not empty, or in a table of such lists, each with its place and the list's name. What is no text is noted
+    /// and left out.
+    pub(super) fn texts(&mut self, key: &'static str, help: &str) -> Vec<(Option<String>, Spanned<String>)> {
         let Some(value) = self.value(key) else { return Vec::new() };
+        let Some(table) = value.get_ref().as_table() else {
+            return self.list(key, value, help).into_iter().map(|text| (None, text)).collect();
+        };
+        if table.is_empty() {
+            self.fault(value.span(), format!("`{key}` is empty"), help);
+        }
+        let named = |(name, value): (&Spanned<_>, _)| {
+            let name: &DeString<'_> = name.get_ref();
+            self.list(&format!("{key}.{name}"), value, help).into_iter().map(|text| (Some(name.to_string()), text)).collect::<Vec<_>>()
+        };
+        table.iter().flat_map(named).collect()
+    }
+
+    fn list(&self, key: &str, value: &Spanned<DeValue<'_>>, help: &str) -> Vec<Spanned<String>> {
         let items = match value.get_ref().as_array() {
             Some(items) if !items.is_empty() => items,
             Some(_) => {

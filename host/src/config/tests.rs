@@ -104,7 +104,7 @@ fn every_setting_reaches_the_plan() {
     assert_eq!(delays.config, serde_json::json!({ "by": "carrier", "limits": [1, 2.5], "since": "2013-01-01" }));
     assert_eq!((delays.limits.memory, delays.limits.time), (64 << 20, Duration::from_secs(5)));
 
-    assert_eq!(plan.nodes[3].inputs, [Input { node: 2, port: Some("late".into()) }, Input { node: 2, port: None }]);
+    assert_eq!(plan.nodes[3].inputs, [Input { node: 2, port: Some("late".into()), to: None }, Input { node: 2, port: None, to: None }]);
     let NodeKind::Sink(SinkSettings::File { path }) = &plan.nodes[3].kind else { panic!("{:?}", plan.nodes[3]) };
     assert_eq!(path, &dir.join("out"));
 }
@@ -127,6 +127,14 @@ fn a_generator_takes_all_its_settings() {
     let NodeKind::Source(source) = &plan.nodes[0].kind else { panic!("{:?}", plan.nodes[0]) };
     let SourceKind::Words(words) = &source.kind else { panic!("{source:?}") };
     assert_eq!(words, &WordsSettings { keys: 7, words_per_line: 3, lines: Some(0), seed: 9, distribution: Distribution::Uniform });
+}
+
+#[test]
+fn inputs_may_be_named() {
+    let named = "{ a = [\"parse\"], b = [\"parse\", \"flights\"] }";
+    let (plan, _) = load_with(&GOOD.replace("[\"parse\"]", named), &Overrides::default()).unwrap();
+    let to = |node, to: &str| Input { node, port: None, to: Some(to.into()) };
+    assert_eq!(plan.nodes[2].inputs, [to(1, "a"), to(1, "b"), to(0, "b")]);
 }
 
 #[test]
@@ -224,6 +232,14 @@ const CASES: &[Case<'_>] = &[
     ),
     ("\"parse\"]", "\"nothing\"]", &[(21, "operator `delays`: its input \"nothing\" does not exist", "what can feed it: flights, parse")]),
     ("\"parse\"]", "\"parse\", \"parse\"]", &[(21, "operator `delays`: \"parse\" is twice among its inputs", "")]),
+    ("[\"parse\"]", "{ a = [\"pase\"] }", &[(21, "operator `delays`: its input \"pase\" does not exist", "did you mean \"parse\"?")]),
+    (
+        "[\"parse\"]",
+        "{ a = [\"parse\"], b = \"x\" }",
+        &[(21, "operator `delays`: `inputs.b` must be a list of strings, found \"x\"", "{ flights = [\"parse\"]")],
+    ),
+    ("[\"parse\"]", "{}", &[(21, "operator `delays`: `inputs` is empty", "inputs = [")]),
+    ("[\"parse\"]", "{ a = [\"parse\", \"parse\"] }", &[(21, "operator `delays`: \"parse\" is twice among its inputs", "")]),
     ("\"parse\"]", "\"out\"]", &[(21, "operator `delays`: its input \"out\" is a sink, which has no output", "")]),
     (
         "[\"flights\"]",
@@ -244,6 +260,7 @@ const CASES: &[Case<'_>] = &[
             (26, "uid \"parse\" is taken: line 19 has it already", "owns the state"),
         ],
     ),
+    ("[\"delays.late\", \"delays\"]", "{ a = [\"delays\"] }", &[(16, "sink `out`: a sink has one input, which has no name", "inputs = [")]),
     // Places.
     ("path = \"out\"", "path = \"x/../input/./flights.csv\"", &[(15, "sink `out`: source `flights` reads there too", "own")]),
     (

@@ -21,7 +21,7 @@ use super::source::SourceStage;
 use crate::clock;
 use crate::connectors::{RateLimit, Sink, Source};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Chain, Layout, NodeKind, OperatorSettings, Plan, Route, SourceSettings};
+use crate::plan::{self, Chain, Layout, NodeKind, OperatorSettings, Plan, Route, SourceSettings, Work};
 use crate::record::{AttemptId, Outbox, Position, Shape, Spread};
 use crate::state::SubtaskState;
 use crate::wasm::{Component, Context};
@@ -150,8 +150,7 @@ impl<'s> Builder<'_, 's> {
     }
 
     fn chain(&mut self, scope: &Scope<'s, u64>, index: usize, chain: &Chain) {
-        let uids: Vec<&str> = chain.nodes.iter().map(|&node| self.blueprint.plan.nodes[node].uid.as_str()).collect();
-        let mut builder = OperatorBuilder::new(uids.join(" → "), *scope);
+        let mut builder = OperatorBuilder::new(self.name(chain), *scope);
         let address = builder.operator_info().address;
         let waker = || scope.worker().sync_activator_for(address.to_vec());
         self.blueprint.control.register(waker());
@@ -181,9 +180,17 @@ impl<'s> Builder<'_, 's> {
         });
     }
 
+    fn name(&self, chain: &Chain) -> String {
+        let uid = |node: usize| self.blueprint.plan.nodes[node].uid.as_str();
+        match &chain.work {
+            Work::Run(nodes) => nodes.iter().map(|&node| uid(node)).collect::<Vec<_>>().join(" → "),
+            Work::Sequence(node) => format!("sequencer of {}", uid(*node)),
+        }
+    }
+
     fn input(&mut self, builder: &mut OperatorBuilder<'s, u64>, edge: usize) -> Input {
         let stream = self.streams.remove(&edge).expect("chains stand in topological order");
-        if self.blueprint.layout.edges[edge].keyed {
+        if self.blueprint.layout.edges[edge].exchange != plan::Exchange::None {
             let mut input = builder.new_input(stream, Exchange::new(|parcel: &Parcel| u64::from(parcel.target)));
             Box::new(move |take| input.for_each(|at, parcels| drain(at.least().copied(), parcels, take)))
         } else {
@@ -196,10 +203,14 @@ impl<'s> Builder<'_, 's> {
         let (port, stream) = builder.new_output::<Vec<Parcel>>();
         self.streams.insert(edge, stream);
         let port = OutputBuilder::<_, CapacityContainerBuilder<Vec<Parcel>>>::from(port);
-        Output { keyed: self.blueprint.layout.edges[edge].keyed, waiting: Vec::new(), port }
+        Output { edge: self.blueprint.layout.edges[edge], waiting: Vec::new(), port }
     }
 
     fn stages(&self, index: usize, chain: &Chain) -> Result<Vec<Stage>> {
+        let nodes = match &chain.work {
+            Work::Run(nodes) => nodes,
+            Work::Sequence(node) => return Ok(vec![Stage { node: *node, role: Role::Sequencer, routes: Vec::new(), emitted: Vec::new() }]),
+        };
         let stage = |&node: &usize| {
             let role = match &self.blueprint.plan.nodes[node].kind {
                 NodeKind::Source(settings) => Role::Source(self.source(node, settings)?),
@@ -207,13 +218,13 @@ impl<'s> Builder<'_, 's> {
                 NodeKind::Sink(_) => Role::Sink(self.sink(index, node)?),
             };
             let local = |route: &Route| match *route {
-                Route::Chained(to) => Route::Chained(chain.nodes.iter().position(|&at| at == to).expect("it is in this chain")),
+                Route::Chained(to) => Route::Chained(nodes.iter().position(|&at| at == to).expect("it is in this chain")),
                 Route::Edge(edge) => Route::Edge(chain.outputs.iter().position(|&at| at == edge).expect("it leaves this chain")),
             };
             let routes = self.blueprint.layout.routes[node].iter().map(|port| port.iter().map(local).collect()).collect();
             Ok(Stage { node, role, routes, emitted: Vec::new() })
         };
-        chain.nodes.iter().map(stage).collect()
+        nodes.iter().map(stage).collect()
     }
 
     /// Split i belongs to subtask i modulo the parallelism.
@@ -229,7 +240,7 @@ impl<'s> Builder<'_, 's> {
         // The rate is the source's as a whole: a subtask's share is that of its splits.
         let share = readers.len() as f64 / names.len().max(1) as f64;
         let rate = settings.rate.filter(|_| !readers.is_empty()).map(|rate| RateLimit::new(rate as f64 * share, clock::now()));
-        Ok(SourceStage::new(readers, source.read_in_turn(), rate))
+        Ok(SourceStage::new(readers, source.read_in_turn(), rate, self.blueprint.layout.waits[node].clone()))
     }
 
     fn operator(&self, node: usize, settings: &OperatorSettings) -> Result<OperatorStage> {
@@ -259,7 +270,8 @@ impl<'s> Builder<'_, 's> {
     /// The forms in which a port's records are needed.
     fn shape(&self, routes: &[Route]) -> Shape {
         let Plan { parallelism, max_parallelism, .. } = *self.blueprint.plan;
-        let keyed = |route: &Route| matches!(route, Route::Edge(edge) if self.blueprint.layout.edges[*edge].keyed);
+        let keyed =
+            |route: &Route| matches!(route, Route::Edge(edge) if self.blueprint.layout.edges[*edge].exchange == plan::Exchange::Key);
         let spread = Spread { parallelism, max_parallelism };
         Shape { plain: routes.iter().any(|route| !keyed(route)), keyed: routes.iter().any(keyed).then_some(spread) }
     }

@@ -19,7 +19,7 @@ use super::parcel::Parcel;
 use super::sink::SinkStage;
 use super::source::{Origin, Read, SourceStage};
 use crate::error::Result;
-use crate::plan::Route;
+use crate::plan::{Edge, Exchange, Route};
 use crate::record::Batch;
 
 /// Batches worked off before other chains of the worker get their turn.
@@ -30,7 +30,7 @@ pub(super) type Input = Box<dyn FnMut(&mut dyn FnMut(u64, Parcel))>;
 
 /// An output: parcels that wait to be sent, and where to.
 pub(super) struct Output {
-    pub(super) keyed: bool,
+    pub(super) edge: Edge,
     pub(super) waiting: Vec<Parcel>,
     pub(super) port: OutputBuilder<u64, CapacityContainerBuilder<Vec<Parcel>>>,
 }
@@ -49,6 +49,8 @@ pub(super) enum Role {
     Source(SourceStage),
     Operator(Box<OperatorStage>),
     Sink(SinkStage),
+    /// Hands what comes to broadcast inputs on to all subtasks, in the order in which it comes.
+    Sequencer,
 }
 
 /// What a chain shares with the rest of the worker and the process.
@@ -92,7 +94,8 @@ enum Phase {
 
 /// What there is to do next.
 enum Work {
-    Batch(Batch, Option<Origin>),
+    /// For an input port of the head.
+    Batch(u16, Batch, Option<Origin>),
     Barrier,
     Finish,
     Wait,
@@ -137,8 +140,8 @@ impl ChainTask {
         for _ in 0..BATCHES_PER_STEP {
             match self.phase {
                 Phase::Running => match self.next(frontiers)? {
-                    Work::Batch(batch, origin) => {
-                        self.head(batch, origin.as_ref())?;
+                    Work::Batch(port, batch, origin) => {
+                        self.head(port, batch, origin.as_ref())?;
                         self.advance();
                     }
                     Work::Barrier => self.barrier()?,
@@ -203,7 +206,7 @@ impl ChainTask {
         }
         let parcel = self.ready.pop_front().expect("it was not empty");
         self.around.credits[parcel.chain as usize][parcel.sender as usize].give_back(parcel.records.bytes());
-        Ok(Work::Batch(Arc::unwrap_or_clone(parcel.records), None))
+        Ok(Work::Batch(parcel.port, Arc::unwrap_or_clone(parcel.records), None))
     }
 
     fn next_of_source(&mut self) -> Result<Work> {
@@ -220,13 +223,13 @@ impl ChainTask {
             return Ok(if control.is_last(self.epoch) { Work::Finish } else { Work::Wait });
         }
         let credit = &self.around.credits[self.around.chain as usize][*subtask as usize];
-        if !control.may_read(self.epoch) || credit.is_used_up() {
+        if !control.may_read(self.epoch) || credit.is_used_up() || source.has_to_wait(control) {
             return Ok(Work::Wait);
         }
         match source.read()? {
             Read::Batch(batch, origin) => {
                 self.around.metrics.counts(*node, *subtask).add_in(batch.len() as u64);
-                Ok(Work::Batch(batch, Some(origin)))
+                Ok(Work::Batch(0, batch, Some(origin)))
             }
             Read::Later(time) => {
                 activator.activate_after(time);
@@ -237,25 +240,26 @@ impl ChainTask {
     }
 
     /// Gives a batch to the chain's head.
-    fn head(&mut self, batch: Batch, origin: Option<&Origin>) -> Result<()> {
+    fn head(&mut self, port: u16, batch: Batch, origin: Option<&Origin>) -> Result<()> {
         match &self.stages[0] {
             Stage { role: Role::Source(_), node, .. } => {
                 self.around.metrics.counts(*node, self.around.subtask).add_out(batch.len() as u64);
                 self.route(0, 0, None, batch, origin)?;
             }
-            _ => self.deliver(0, batch, origin)?,
+            Stage { role: Role::Sequencer, .. } => self.broadcast(port, batch),
+            _ => self.deliver(0, port, batch, origin)?,
         }
         self.flush();
         Ok(())
     }
 
-    /// Gives a batch to a stage, and what comes of it to those behind it. `origin` is known right behind a source only.
-    fn deliver(&mut self, stage: usize, batch: Batch, origin: Option<&Origin>) -> Result<()> {
+    /// Gives a batch to an input port of a stage, and what comes of it to those behind it. `origin` is known right behind a source only.
+    fn deliver(&mut self, stage: usize, port: u16, batch: Batch, origin: Option<&Origin>) -> Result<()> {
         let mut emitted = std::mem::take(&mut self.stages[stage].emitted);
         match &mut self.stages[stage].role {
-            Role::Operator(operator) => operator.process(batch, origin, &mut emitted)?,
+            Role::Operator(operator) => operator.process(port, batch, origin, &mut emitted)?,
             Role::Sink(sink) => sink.write(batch, &self.around.credits[self.around.chain as usize][self.around.subtask as usize])?,
-            Role::Source(_) => unreachable!("nothing is routed to a source"),
+            Role::Source(_) | Role::Sequencer => unreachable!("nothing is routed to a source, and what comes to a sequencer is broadcast"),
         }
         self.route_all(stage, emitted)
     }
@@ -273,20 +277,35 @@ impl ChainTask {
         let records = Arc::new(batch);
         for route in 0..self.stages[stage].routes[port].len() {
             match (self.stages[stage].routes[port][route], target) {
-                (Route::Edge(output), _) if self.outputs[output].keyed == target.is_some() => {
-                    self.credit().take(records.bytes());
-                    let Surroundings { chain, subtask: sender, .. } = self.around;
-                    let parcel = Parcel { target: target.unwrap_or(sender), sender, chain, records: Arc::clone(&records) };
-                    self.outputs[output].waiting.push(parcel);
-                }
+                (Route::Edge(output), _) => match (self.outputs[output].edge, target) {
+                    (Edge { exchange: Exchange::Key, port }, Some(target)) => self.send(output, port, target, &records),
+                    (Edge { exchange: Exchange::None, port }, None) => self.send(output, port, self.around.subtask, &records),
+                    (Edge { exchange: Exchange::First, port }, None) => self.send(output, port, 0, &records),
+                    _ => (),
+                },
+                // A node that is chained has one input.
                 (Route::Chained(next), None) if route + 1 == self.stages[stage].routes[port].len() => {
-                    return self.deliver(next, Arc::unwrap_or_clone(records), origin);
+                    return self.deliver(next, 0, Arc::unwrap_or_clone(records), origin);
                 }
-                (Route::Chained(next), None) => self.deliver(next, Batch::clone(&records), origin)?,
-                _ => (),
+                (Route::Chained(next), None) => self.deliver(next, 0, Batch::clone(&records), origin)?,
+                (Route::Chained(_), Some(_)) => (),
             }
         }
         Ok(())
+    }
+
+    /// Sends a batch to every subtask, over the one edge of a sequencer.
+    fn broadcast(&mut self, port: u16, batch: Batch) {
+        let records = Arc::new(batch);
+        for target in 0..self.around.credits[self.around.chain as usize].len() {
+            self.send(0, port, target as u16, &records);
+        }
+    }
+
+    fn send(&mut self, output: usize, port: u16, target: u16, records: &Arc<Batch>) {
+        self.credit().take(records.bytes());
+        let Surroundings { chain, subtask: sender, .. } = self.around;
+        self.outputs[output].waiting.push(Parcel { target, port, sender, chain, records: Arc::clone(records) });
     }
 
     /// Sends off the parcels that wait.
@@ -309,6 +328,7 @@ impl ChainTask {
                 }
                 Role::Operator(operator) => operator.barrier(epoch)?,
                 Role::Sink(sink) => sink.barrier(epoch)?,
+                Role::Sequencer => {}
             }
         }
         self.epoch += 1;

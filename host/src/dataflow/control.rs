@@ -1,7 +1,7 @@
 //! [`Control`]: what the job's controller asks of a running dataflow. Plain flags, read by the workers between batches, and wakers.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
 
 use timely::scheduling::SyncActivator;
 
@@ -16,6 +16,8 @@ pub struct Control {
     stop_after: AtomicU64,
     /// The last checkpoint that is committed; 0: none yet.
     committed: AtomicU64,
+    /// Sources that have ended, and of whose records all state is committed.
+    worked_off: Mutex<Vec<usize>>,
     cancelled: AtomicBool,
     wakers: Mutex<Vec<SyncActivator>>,
 }
@@ -27,6 +29,7 @@ impl Default for Control {
             last: AtomicU64::new(u64::MAX),
             stop_after: AtomicU64::new(u64::MAX),
             committed: AtomicU64::new(0),
+            worked_off: Mutex::default(),
             cancelled: AtomicBool::new(false),
             wakers: Mutex::default(),
         }
@@ -58,6 +61,12 @@ impl Control {
         self.wake();
     }
 
+    /// The source at this node has ended, and all its records are worked off: sources that wait for it may read.
+    pub fn worked_off(&self, node: usize) {
+        self.worked_off.lock().unwrap_or_else(PoisonError::into_inner).push(node);
+        self.wake();
+    }
+
     /// Ends the dataflow as it is.
     pub fn cancel(&self) {
         self.cancelled.store(true, SeqCst);
@@ -74,6 +83,10 @@ impl Control {
 
     pub(super) fn may_read(&self, epoch: u64) -> bool {
         self.stop_after.load(SeqCst) >= epoch
+    }
+
+    pub(super) fn is_worked_off(&self, node: usize) -> bool {
+        self.worked_off.lock().unwrap_or_else(PoisonError::into_inner).contains(&node)
     }
 
     pub(super) fn last_committed(&self) -> u64 {
@@ -94,6 +107,6 @@ impl Control {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<SyncActivator>> {
-        self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

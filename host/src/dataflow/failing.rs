@@ -14,7 +14,7 @@ use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::plan::OnError;
 use crate::record::{Batch, Column, Outbox};
-use crate::wasm::{Cause, Failure, Instance};
+use crate::wasm::{Cause, Failure, Instance, Rejected};
 
 /// The longest that a call may take while the guilty record of a failed batch is looked for. A single record always has the operator's
 /// own limit.
@@ -45,53 +45,71 @@ impl Flood {
     }
 }
 
+/// A batch at an input port.
+pub(super) struct Arrived<'a> {
+    pub(super) port: u16,
+    pub(super) batch: &'a Batch,
+    /// Where its records were read, if that is known.
+    pub(super) origin: Option<&'a Origin>,
+}
+
+/// What is to blame for a failure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blame {
+    Operator,
+    Record,
+    /// A record of a broadcast input.
+    Broadcast,
+}
+
 /// Dead letters on their way out.
 #[derive(Default)]
 pub(super) struct Letters(Column);
 
 impl OperatorStage {
     /// A call has succeeded on a batch that began as record `first` of `whole`: keeps what it emitted, and deals with what it rejected.
-    pub(super) fn keep(&mut self, whole: &Batch, first: usize, origin: Option<&Origin>, emitted: &mut Emitted) -> Result<()> {
+    pub(super) fn keep(&mut self, whole: &Arrived<'_>, first: usize, emitted: &mut Emitted) -> Result<()> {
         self.drain(emitted);
         // Mostly none, and then nothing is allocated.
         let rejected = self.instance().rejected().to_vec();
         for rejected in rejected {
-            self.give_up(whole, first + rejected.record, &format!("rejected a record: {}", rejected.message), origin)?;
+            self.give_up(whole, first + rejected.record, &format!("rejected a record: {}", rejected.message))?;
         }
         Ok(())
     }
 
+    /// A call has succeeded on a batch of which no record may have been rejected.
+    pub(super) fn keep_all(&mut self, whole: &Arrived<'_>, emitted: &mut Emitted) -> Result<()> {
+        self.drain(emitted);
+        let Some(Rejected { record, message }) = self.instance().rejected().first().cloned() else { return Ok(()) };
+        let failure = Failure { cause: Cause::Rejected, message: format!("rejected a record: {message}"), record: Some(record) };
+        Err(self.place.error(&whole.describe(record), &failure, Blame::Broadcast))
+    }
+
     /// A batch has failed: works on every record of it but those to blame.
-    pub(super) fn isolate(&mut self, batch: &Batch, failure: Failure, origin: Option<&Origin>, emitted: &mut Emitted) -> Result<()> {
+    pub(super) fn isolate(&mut self, whole: &Arrived<'_>, failure: Failure, emitted: &mut Emitted) -> Result<()> {
         let mut todo = Vec::new();
-        self.split(batch, (0, batch.len()), &failure, origin, &mut todo)?;
+        self.split(whole, (0, whole.batch.len()), &failure, &mut todo)?;
         while let Some((from, to)) = todo.pop() {
             if from == to {
                 continue;
             }
-            match self.attempt(batch, from, to)? {
-                Ok(()) => self.keep(batch, from, origin, emitted)?,
-                Err(failed) => self.split(batch, (from, to), &failed, origin, &mut todo)?,
+            match self.attempt(whole, from, to)? {
+                Ok(()) => self.keep(whole, from, emitted)?,
+                Err(failed) => self.split(whole, (from, to), &failed, &mut todo)?,
             }
         }
         self.renew(self.place.settings.limits.time)
     }
 
     /// Records `from..to` have failed: leaves out the one to blame, or halves. `todo` is a stack.
-    fn split(
-        &mut self,
-        batch: &Batch,
-        (from, to): (usize, usize),
-        failure: &Failure,
-        origin: Option<&Origin>,
-        todo: &mut Vec<(usize, usize)>,
-    ) -> Result<()> {
+    fn split(&mut self, whole: &Arrived<'_>, (from, to): (usize, usize), failure: &Failure, todo: &mut Vec<(usize, usize)>) -> Result<()> {
         let said = failure.record.map(|record| from + record).filter(|&record| record < to);
         match said.or((to - from == 1).then_some(from)) {
             Some(record) => {
                 todo.push((record + 1, to));
                 todo.push((from, record));
-                self.give_up(batch, record, &failure.message, origin)
+                self.give_up(whole, record, &failure.message)
             }
             None => {
                 let middle = from + (to - from) / 2;
@@ -103,7 +121,7 @@ impl OperatorStage {
     }
 
     /// A record can't be worked on: counts it, and writes its dead letter.
-    fn give_up(&mut self, batch: &Batch, record: usize, why: &str, origin: Option<&Origin>) -> Result<()> {
+    fn give_up(&mut self, whole: &Arrived<'_>, record: usize, why: &str) -> Result<()> {
         self.counts().add_failed();
         let OperatorPlace { context, settings, subtask, .. } = &self.place;
         if self.flood.add(clock::now()) {
@@ -111,13 +129,13 @@ impl OperatorStage {
                 "operator `{}`, subtask {subtask}: more than {} records have failed within a minute; the last was {}, which {why}",
                 context.operator,
                 self.flood.limit,
-                describe(batch, record, origin)
+                whole.describe(record)
             );
             return Err(Error::new(Kind::Job, message).help("mend the operator or its input, or raise the operator's `max-errors`"));
         }
-        tracing::debug!(operator = context.operator, subtask, record = describe(batch, record, origin), "failed: {why}");
+        tracing::debug!(operator = context.operator, subtask, record = whole.describe(record), "failed: {why}");
         if settings.on_error == OnError::DeadLetter {
-            self.letters.0.push(letter(&self.place, batch, record, why, origin).to_string().as_bytes());
+            self.letters.0.push(letter(&self.place, whole, record, why).to_string().as_bytes());
         }
         Ok(())
     }
@@ -133,25 +151,26 @@ impl OperatorStage {
     }
 
     /// A batch has failed and so has the job: finds the record to blame.
-    pub(super) fn blame(&mut self, batch: &Batch, failure: Failure, origin: Option<&Origin>) -> Error {
+    pub(super) fn blame(&mut self, whole: &Arrived<'_>, failure: Failure) -> Error {
+        let blame = if self.is_broadcast(whole.port) { Blame::Broadcast } else { Blame::Record };
         let found = match failure.record {
             Some(record) => Ok(Some((record, failure.clone()))),
-            None => self.halve(batch),
+            None => self.halve(whole),
         };
         match found {
-            Ok(Some((record, failure))) => self.place.error(&describe(batch, record, origin), &failure, Some(record)),
-            Ok(None) => self.place.error(&format!("a batch of {} records", batch.len()), &failure, None),
+            Ok(Some((record, failure))) => self.place.error(&whole.describe(record), &failure, blame),
+            Ok(None) => self.place.error(&format!("a batch of {} records", whole.batch.len()), &failure, Blame::Operator),
             Err(error) => error,
         }
     }
 
     /// Runs ever smaller parts of a batch until the one record is found at which they fail. What the good parts write stays, so that
     /// every record meets the state that it met before.
-    fn halve(&mut self, batch: &Batch) -> Result<Option<(usize, Failure)>> {
-        let (mut from, mut to) = (0, batch.len());
+    fn halve(&mut self, whole: &Arrived<'_>) -> Result<Option<(usize, Failure)>> {
+        let (mut from, mut to) = (0, whole.batch.len());
         while to - from > 1 {
             let middle = from + (to - from) / 2;
-            match self.attempt(batch, from, middle)? {
+            match self.attempt(whole, from, middle)? {
                 Ok(()) => {
                     self.instance().outputs().iter_mut().for_each(Outbox::discard);
                     from = middle;
@@ -161,18 +180,18 @@ impl OperatorStage {
             }
         }
         // Under the full limit, so that a record is not blamed for what only the sum of them took.
-        Ok(self.attempt(batch, from, to)?.err().map(|failure| (from, failure)))
+        Ok(self.attempt(whole, from, to)?.err().map(|failure| (from, failure)))
     }
 
     /// Runs records `from..to` on a fresh instance. The outer error ends the search: the job is being cancelled, or no instance could be
     /// opened.
-    fn attempt(&mut self, batch: &Batch, from: usize, to: usize) -> Result<Result<(), Failure>> {
+    fn attempt(&mut self, whole: &Arrived<'_>, from: usize, to: usize) -> Result<Result<(), Failure>> {
         if self.place.control.is_cancelled() {
             return Err(Error::new(Kind::Job, "the job has ended while a record that fails was looked for"));
         }
         let limit = self.place.settings.limits.time;
         self.renew(if to - from == 1 { limit } else { limit.min(PROBE_TIME) })?;
-        Ok(self.instance().process(0, &mut part(batch, from, to)))
+        Ok(self.instance().process(u32::from(whole.port), &mut part(whole.batch, from, to)))
     }
 
     /// Has a fresh instance take over state and outputs; its calls may take as long as `time`.
@@ -185,20 +204,23 @@ impl OperatorStage {
                 Ok(())
             }
             // The job fails then, and its state is that of the last checkpoint.
-            Err(unopened) => Err(self.place.error("opening it again", &unopened.failure, None)),
+            Err(unopened) => Err(self.place.error("opening it again", &unopened.failure, Blame::Operator)),
         }
     }
 }
 
 impl OperatorPlace {
     /// What failed, naming operator and subtask.
-    pub(super) fn error(&self, what: &str, failure: &Failure, record: Option<usize>) -> Error {
+    pub(super) fn error(&self, what: &str, failure: &Failure, blame: Blame) -> Error {
         let message = format!("operator `{}`, subtask {}: {what}: {}", self.context.operator, self.subtask, failure.message);
         let help = match failure.cause {
             Cause::Deadline => "raise `limits = { time = … }` of the operator if it needs longer; otherwise mend the operator",
             Cause::Memory => "raise `limits = { memory = … }` of the operator if it needs more; otherwise mend the operator",
-            _ if record.is_some() => {
+            _ if blame == Blame::Record => {
                 "nothing of its batch was kept: mend the operator or its input and run the job again, or set `on-error = \"skip\"` or \"dead-letter\""
+            }
+            _ if blame == Blame::Broadcast => {
+                "it came to a broadcast input, where `on-error` does not count, because all subtasks must have the same: mend the operator or its input and run the job again"
             }
             _ => "mend the operator, then run the job again: it resumes from its last checkpoint",
         };
@@ -219,7 +241,8 @@ fn part(batch: &Batch, from: usize, to: usize) -> Batch {
 }
 
 /// The dead letter of a record: who could not work on it, where it came from if that is known, why, and its bytes.
-fn letter(place: &OperatorPlace, batch: &Batch, record: usize, why: &str, origin: Option<&Origin>) -> Value {
+fn letter(place: &OperatorPlace, whole: &Arrived<'_>, record: usize, why: &str) -> Value {
+    let &Arrived { batch, origin, .. } = whole;
     let mut letter = Map::new();
     letter.insert("job".into(), place.context.job.clone().into());
     letter.insert("operator".into(), place.context.operator.clone().into());
@@ -247,16 +270,19 @@ fn insert_bytes(letter: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
-/// A record for a message: its value, its key if it has one, cut where they are long, and where it came from.
-fn describe(batch: &Batch, record: usize, origin: Option<&Origin>) -> String {
-    let mut text = format!("record {}", preview(batch.values.get(record)));
-    if let Some(&key) = batch.key_of.get(record) {
-        text += &format!(" with key {}", preview(batch.keys.get(key as usize)));
+impl Arrived<'_> {
+    /// A record for a message: its value, its key if it has one, cut where they are long, and where it came from.
+    fn describe(&self, record: usize) -> String {
+        let &Arrived { batch, origin, .. } = self;
+        let mut text = format!("record {}", preview(batch.values.get(record)));
+        if let Some(&key) = batch.key_of.get(record) {
+            text += &format!(" with key {}", preview(batch.keys.get(key as usize)));
+        }
+        if let Some(origin) = origin {
+            text += &format!(" (number {} of split `{}`)", origin.first + record as u64, origin.split);
+        }
+        text
     }
-    if let Some(origin) = origin {
-        text += &format!(" (number {} of split `{}`)", origin.first + record as u64, origin.split);
-    }
-    text
 }
 
 fn preview(bytes: &[u8]) -> String {

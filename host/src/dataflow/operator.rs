@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::control::Control;
 use super::event::{Event, Events};
-use super::failing::{Flood, Letters};
+use super::failing::{Arrived, Blame, Flood, Letters};
 use super::metrics::Metrics;
 use super::source::Origin;
 use crate::clock;
 use crate::error::Result;
-use crate::plan::{OnError, OperatorSettings};
+use crate::plan::{OnError, OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
 use crate::state::{Lists, SubtaskState};
 use crate::wasm::{Component, Context, Instance};
@@ -66,7 +66,7 @@ impl OperatorStage {
     pub(super) fn open(place: OperatorPlace, state: SubtaskState, outboxes: Vec<Outbox>) -> Result<Self> {
         let OperatorSettings { limits, on_error, max_errors, .. } = place.settings;
         let instance = Instance::open(&place.component, &place.context, limits, on_error, state, outboxes)
-            .map_err(|unopened| place.error("opening it", &unopened.failure, None))?;
+            .map_err(|unopened| place.error("opening it", &unopened.failure, Blame::Operator))?;
         Ok(OperatorStage {
             place,
             instance: Some(instance),
@@ -83,13 +83,18 @@ impl OperatorStage {
         self.instance.as_mut().expect("there is an instance between calls")
     }
 
-    /// Hands it a batch; what it emits is appended to `emitted`. A record that fails is dealt with as the job says.
-    pub(super) fn process(&mut self, mut batch: Batch, origin: Option<&Origin>, emitted: &mut Emitted) -> Result<()> {
+    /// Hands a batch to an input port; what is emitted is appended to `emitted`. A record that fails is dealt with as the job says; a
+    /// record of a broadcast input fails the job, because all subtasks must have the same of it.
+    pub(super) fn process(&mut self, port: u16, mut batch: Batch, origin: Option<&Origin>, emitted: &mut Emitted) -> Result<()> {
         self.counts().add_in(batch.len() as u64);
-        match self.instance().process(0, &mut batch) {
-            Ok(()) => self.keep(&batch, 0, origin, emitted)?,
-            Err(failure) if self.place.settings.on_error == OnError::Fail => return Err(self.blame(&batch, failure, origin)),
-            Err(failure) => self.isolate(&batch, failure, origin, emitted)?,
+        let broadcast = self.is_broadcast(port);
+        let processed = self.instance().process(u32::from(port), &mut batch);
+        let arrived = Arrived { port, batch: &batch, origin };
+        match processed {
+            Ok(()) if broadcast => self.keep_all(&arrived, emitted)?,
+            Ok(()) => self.keep(&arrived, 0, emitted)?,
+            Err(failure) if broadcast || self.place.settings.on_error == OnError::Fail => return Err(self.blame(&arrived, failure)),
+            Err(failure) => self.isolate(&arrived, failure, emitted)?,
         }
         self.drain_letters(emitted);
         Ok(())
@@ -99,7 +104,7 @@ impl OperatorStage {
     pub(super) fn barrier(&mut self, epoch: u64) -> Result<()> {
         let start = clock::now();
         let saved = self.instance().snapshot(epoch);
-        saved.map_err(|failure| self.place.error(&format!("its snapshot hook, for checkpoint {epoch}"), &failure, None))?;
+        saved.map_err(|failure| self.place.error(&format!("its snapshot hook, for checkpoint {epoch}"), &failure, Blame::Operator))?;
         self.instance().state().freeze();
         let lists = self.instance().operator_state().freeze();
         self.freezing.push_back((epoch, lists));
@@ -114,7 +119,7 @@ impl OperatorStage {
         if committed > self.told && self.place.component.descriptor().checkpoint_hooks {
             self.told = committed;
             let told = self.instance().checkpoint_complete(committed);
-            told.map_err(|failure| self.place.error(&format!("told that checkpoint {committed} is complete"), &failure, None))?;
+            told.map_err(|failure| self.place.error(&format!("told that checkpoint {committed} is complete"), &failure, Blame::Operator))?;
         }
         Ok(())
     }
@@ -157,12 +162,16 @@ impl OperatorStage {
         }
         let last = call.keys.is_empty();
         let finished = self.instance().finish(&mut call);
-        finished.map_err(|failure| self.place.error("its finish hook", &failure, None))?;
+        finished.map_err(|failure| self.place.error("its finish hook", &failure, Blame::Operator))?;
         self.drain(emitted);
         if !last {
             self.finish = Finish::Keys(keys);
         }
         Ok(last)
+    }
+
+    pub(super) fn is_broadcast(&self, port: u16) -> bool {
+        self.place.component.descriptor().inputs[usize::from(port)].partitioning == Partitioning::Broadcast
     }
 
     pub(super) fn counts(&self) -> &super::metrics::Counts {
@@ -186,7 +195,7 @@ impl Drop for OperatorStage {
         }
         let closed = self.notify().and_then(|()| {
             let closed = self.instance().close();
-            closed.map_err(|failure| self.place.error("its close hook", &failure, None))
+            closed.map_err(|failure| self.place.error("its close hook", &failure, Blame::Operator))
         });
         if let Err(error) = closed {
             tracing::warn!("{error}");

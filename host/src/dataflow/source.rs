@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::control::Control;
 use crate::clock;
 use crate::connectors::{RateLimit, SplitReader};
 use crate::error::Result;
@@ -22,6 +23,8 @@ pub(super) struct SourceStage {
     /// and those that begin when one of them has ended. Those that have ended are in neither.
     waiting: VecDeque<usize>,
     rate: Option<RateLimit>,
+    /// Sources, by node, that must be worked off before it reads.
+    waits: Vec<usize>,
     /// Sizes of the last batch, from which the next takes its room: records, bytes.
     last: [usize; 2],
     /// Whether its end has been reported.
@@ -49,10 +52,10 @@ pub(super) enum Read {
 
 impl SourceStage {
     /// Reads `in_turn` splits in turn, or all if there are fewer.
-    pub(super) fn new(readers: Vec<(Arc<str>, Box<dyn SplitReader>)>, in_turn: usize, rate: Option<RateLimit>) -> Self {
+    pub(super) fn new(readers: Vec<(Arc<str>, Box<dyn SplitReader>)>, in_turn: usize, rate: Option<RateLimit>, waits: Vec<usize>) -> Self {
         let mut turn: VecDeque<usize> = (0..readers.len()).filter(|&index| !readers[index].1.position().ended).collect();
         let waiting = turn.split_off(in_turn.max(1).min(turn.len()));
-        SourceStage { readers, turn, waiting, rate, last: [0; 2], reported: false }
+        SourceStage { readers, turn, waiting, rate, waits, last: [0; 2], reported: false }
     }
 
     pub(super) fn read(&mut self) -> Result<Read> {
@@ -91,6 +94,12 @@ impl SourceStage {
         batch.values.ends.reserve(records.min(most));
         batch.values.bytes.reserve(bytes);
         batch
+    }
+
+    /// Whether sources that it waits for are not worked off yet.
+    pub(super) fn has_to_wait(&mut self, control: &Control) -> bool {
+        self.waits.retain(|&node| !control.is_worked_off(node));
+        !self.waits.is_empty()
     }
 
     pub(super) fn is_ended(&self) -> bool {
@@ -147,7 +156,7 @@ mod tests {
             let fake = Fake { total, length, position, asked: Arc::clone(&asked) };
             (number.to_string().into(), Box::new(fake) as Box<dyn SplitReader>)
         };
-        (SourceStage::new(splits.iter().enumerate().map(reader).collect(), in_turn, rate), asked)
+        (SourceStage::new(splits.iter().enumerate().map(reader).collect(), in_turn, rate, Vec::new()), asked)
     }
 
     /// Reads to the end: for each batch its split, its first record and its length.

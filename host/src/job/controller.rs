@@ -1,7 +1,7 @@
 //! [`Controller`]: the one task that triggers checkpoints, commits manifests and has sinks publish. It waits for whatever comes first
 //! and acts on it; everything slow runs beside it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,8 +58,10 @@ pub(super) struct Controller {
     under_way: Option<UnderWay>,
     /// When the next checkpoint is due.
     due: Option<Instant>,
-    /// Subtasks of sources that are still reading.
-    reading: usize,
+    /// Subtasks of sources that are still reading, by source.
+    reading: BTreeMap<usize, u16>,
+    /// Sources that others wait for and that have ended, each with the checkpoint that holds all of their records.
+    awaited: VecDeque<(usize, u64)>,
     /// The signal that asked for a stop.
     pub(super) signal: Option<i32>,
     control: Arc<Control>,
@@ -93,7 +95,7 @@ impl Controller {
         let Parties { prepared, store, control, metrics, observer } = parties;
         let plan = &prepared.plan;
         let restored = begun.point.as_ref().map(|point| &point.manifest);
-        let sources = plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Source(_))).count();
+        let sources = plan.nodes.iter().enumerate().filter(|(_, node)| matches!(node.kind, NodeKind::Source(_)));
         Controller {
             attempt: begun.attempt,
             slot: begun.slot,
@@ -105,7 +107,8 @@ impl Controller {
             parts: Parts::default(),
             under_way: None,
             due: plan.checkpoint.interval.map(|interval| started + interval),
-            reading: sources * usize::from(plan.parallelism),
+            reading: sources.map(|(node, _)| (node, plan.parallelism)).collect(),
+            awaited: VecDeque::new(),
             signal: None,
             started,
             tasks: JoinSet::new(),
@@ -153,10 +156,12 @@ impl Controller {
             return Ok(());
         }
         let now = clock::now();
-        let trigger = match (self.signal, self.reading, self.due) {
-            (_, 0, _) => Trigger::EndOfInput,
-            (Some(_), ..) => Trigger::Stop,
-            (None, _, Some(due)) if due <= now => Trigger::Interval,
+        let trigger = match (self.signal, self.due) {
+            _ if self.reading.is_empty() => Trigger::EndOfInput,
+            (Some(_), _) => Trigger::Stop,
+            (None, Some(due)) if due <= now => Trigger::Interval,
+            // Sources wait for it.
+            _ if !self.awaited.is_empty() => Trigger::Interval,
             _ => return Ok(()),
         };
         let epoch = self.epoch;
@@ -195,11 +200,24 @@ impl Controller {
                 }
                 Ok(())
             }
-            Event::Ended { .. } => {
-                self.reading -= 1;
+            Event::Ended { node, .. } => {
+                self.ended(node);
                 Ok(())
             }
             Event::Failed(error) => Err(error),
+        }
+    }
+
+    /// A subtask of a source has ended.
+    fn ended(&mut self, node: usize) {
+        let Some(reading) = self.reading.get_mut(&node) else { return };
+        *reading -= 1;
+        if *reading == 0 {
+            self.reading.remove(&node);
+            if self.prepared.layout.waits.iter().any(|waits| waits.contains(&node)) {
+                // The barrier to come is behind all that it has read.
+                self.awaited.push_back((node, self.epoch));
+            }
         }
     }
 
@@ -265,6 +283,9 @@ impl Controller {
         sinks::publish(&self.store, &self.prepared, self.attempt.run, &manifest).await?;
         self.pending.published(ready.epoch);
         self.control.committed(ready.epoch);
+        while let Some((node, _)) = self.awaited.pop_front_if(|(_, epoch)| *epoch <= ready.epoch) {
+            self.control.worked_off(node);
+        }
         self.totals.checkpoints += 1;
         self.totals.last = Some(ready.epoch);
         self.totals.bytes += manifest.new_bytes;

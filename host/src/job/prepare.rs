@@ -137,7 +137,13 @@ impl Prepared {
             parallelism: plan.parallelism,
             max_parallelism: plan.max_parallelism,
             checkpoint_dir: plan.checkpoint.dir.clone(),
-            chains: self.layout.chains.iter().map(|chain| chain.nodes.iter().map(|&node| uid(node)).collect()).collect(),
+            chains: self
+                .layout
+                .chains
+                .iter()
+                .filter(|chain| !chain.nodes().is_empty())
+                .map(|chain| chain.nodes().iter().map(|&node| uid(node)).collect())
+                .collect(),
             operators: self.components.iter().enumerate().filter_map(operator).collect(),
             sources: self.sources.iter().enumerate().filter_map(source).collect(),
         }

@@ -29,6 +29,25 @@ pub struct Descriptor {
     pub close_hook: bool,
 }
 
+impl Descriptor {
+    /// The place of the input that a job file means: the one with this name, or without a name the only one.
+    pub fn input(&self, name: Option<&str>) -> Option<usize> {
+        match (name, self.inputs.as_slice()) {
+            (Some(name), inputs) => inputs.iter().position(|input| input.name == name),
+            (None, [_]) => Some(0),
+            (None, _) => None,
+        }
+    }
+
+    /// The place of the output that a job file means: the one with this name, or without a name the first.
+    pub fn output(&self, name: Option<&str>) -> Option<usize> {
+        match name {
+            Some(name) => self.outputs.iter().position(|output| output.name == name),
+            None => (!self.outputs.is_empty()).then_some(0),
+        }
+    }
+}
+
 /// How an input wants its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,6 +56,8 @@ pub enum Partitioning {
     Any,
     /// Records with the same key reach the same subtask.
     Keyed,
+    /// Every subtask gets every record, all in one order.
+    Broadcast,
 }
 
 /// The schema of values: "text", "bytes", "json" or "postcard:…".
@@ -74,6 +95,9 @@ pub struct InputPort {
     pub key_schema: Schema,
     /// The values' schema.
     pub value_schema: Schema,
+    /// A broadcast input of the same operator, by name, that is worked off to its end before a record comes to this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
 }
 
 /// An output port.

@@ -4,7 +4,10 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::suggest::closest;
-use super::{DEAD_LETTER, Descriptor, Input, InputPort, Node, NodeKind, OnError, OutputPort, Partitioning, Plan, Schema, SinkSettings};
+use super::waits::{sources_of, waits};
+use super::{
+    DEAD_LETTER, Descriptor, Input, InputPort, Node, NodeKind, OnError, OutputPort, Partitioning, Plan, Schema, SinkSettings, order,
+};
 use crate::error::{Error, Kind, Result};
 
 /// Checks every edge of `plan` against the components' descriptors, given for each node in the plan's order: none for a source or
@@ -15,6 +18,9 @@ use crate::error::{Error, Kind, Result};
 pub fn fit(plan: &Plan, descriptors: &[Option<Descriptor>]) -> Result<()> {
     let view = View { plan, descriptors };
     let mut misfits: Vec<Misfit> = (0..plan.nodes.len()).flat_map(|node| view.misfits_of(node)).collect();
+    if misfits.is_empty() {
+        misfits.extend(view.waits_in_a_circle());
+    }
     let Some(help) = misfits.first_mut().map(|first| std::mem::take(&mut first.help)) else { return Ok(()) };
     let messages: Vec<String> = misfits.into_iter().map(|misfit| misfit.message).collect();
     let message = match messages.as_slice() {
@@ -58,7 +64,8 @@ impl View<'_> {
         let to = &self.plan.nodes[node];
         let mut misfits = Vec::new();
         if let (NodeKind::Operator(settings), Some(descriptor)) = (&to.kind, self.descriptor(node)) {
-            misfits.extend(wrong_count_of_inputs(&to.uid, descriptor));
+            misfits.extend(self.unfed_inputs(node, descriptor));
+            misfits.extend(descriptor.inputs.iter().filter_map(|port| self.endless_wait(node, port)));
             misfits.extend(settings.on_error.eq(&OnError::DeadLetter).then(|| self.lost_dead_letters(node)).flatten());
             misfits.extend((settings.on_error != OnError::Fail && descriptor.snapshot_hook).then(|| memory_without_undo(to, descriptor)));
         }
@@ -66,11 +73,11 @@ impl View<'_> {
         for input in &to.inputs {
             match self.output(input) {
                 Ok((port, from)) => {
-                    if !seen.insert((input.node, port)) {
+                    if !seen.insert((input.node, port, input.to.as_deref())) {
                         let message = format!("{} has {} twice among its inputs", name(to), from.name);
                         misfits.push(Misfit::new(message, "name it once: an output without a port is the first one"));
                     } else {
-                        misfits.extend(self.misfit(&from, node));
+                        misfits.extend(self.misfit(&from, node, input.to.as_deref()));
                     }
                 }
                 Err(misfit) => misfits.extend(misfit),
@@ -88,6 +95,51 @@ impl View<'_> {
         let (uid, name) = (&self.plan.nodes[node].uid, name(&self.plan.nodes[node]));
         let message = format!("{name} has `on-error = \"{DEAD_LETTER}\"`, but nothing takes its dead letters");
         Some(Misfit::new(message, format!("give a sink `inputs = [\"{uid}.{DEAD_LETTER}\"]`, or set `on-error = \"skip\"`")))
+    }
+
+    /// Inputs that nothing feeds.
+    fn unfed_inputs(&self, node: usize, descriptor: &Descriptor) -> Vec<Misfit> {
+        let to = &self.plan.nodes[node];
+        let fed: HashSet<Option<usize>> = to.inputs.iter().map(|input| descriptor.input(input.to.as_deref())).collect();
+        if fed.contains(&None) {
+            // Told with the edge that names no input or a wrong one.
+            return Vec::new();
+        }
+        let unfed = descriptor.inputs.iter().enumerate().filter(|(place, _)| !fed.contains(&Some(*place)));
+        let misfit = |(_, port): (usize, &InputPort)| {
+            let help = format!("feed it: `inputs = {{ {} = [\"…\"], … }}`", port.name);
+            Misfit::new(format!("nothing feeds input `{}` of {}", port.name, name(to)), help)
+        };
+        unfed.map(misfit).collect()
+    }
+
+    /// An input that waits for one that never ends, or that is fed by what feeds it itself.
+    fn endless_wait(&self, node: usize, port: &InputPort) -> Option<Misfit> {
+        let descriptor = self.descriptor(node)?;
+        let first = port.waits_for.as_deref()?;
+        let sources_of = |port: &str| sources_of(self.plan, node, descriptor, port);
+        let (awaited, waiting) = (sources_of(first), sources_of(&port.name));
+        let what = format!("input `{}` of {} waits for the end of input `{first}`", port.name, name(&self.plan.nodes[node]));
+        if let Some(&both) = awaited.intersection(&waiting).next() {
+            let message = format!("{what}, but {} feeds both", name(&self.plan.nodes[both]));
+            return Some(Misfit::new(message, "feed them from different sources"));
+        }
+        let endless = awaited.into_iter().find(|&source| self.plan.nodes[source].is_endless())?;
+        let message = format!("{what}, but {} has no end", name(&self.plan.nodes[endless]));
+        Some(Misfit::new(message, "feed it from a source that ends: a file, or a generator with `lines`"))
+    }
+
+    /// Sources each of which reads nothing before the others have ended.
+    fn waits_in_a_circle(&self) -> Vec<Misfit> {
+        let cycles = order(&waits(self.plan, self.descriptors)).err().unwrap_or_default();
+        let misfit = |cycle: Vec<usize>| {
+            let names: Vec<String> = cycle.into_iter().map(|node| name(&self.plan.nodes[node])).collect();
+            Misfit::new(
+                format!("{} wait for each other to end", names.join(" and ")),
+                "feed one of the inputs that wait from another source",
+            )
+        };
+        cycles.into_iter().map(misfit).collect()
     }
 
     /// The upper end of an edge, with its number among the outputs of its node; an error of none: nothing is known about it.
@@ -109,7 +161,7 @@ impl View<'_> {
     }
 
     /// What keeps records of `from` from going into `node`, if anything.
-    fn misfit(&self, from: &End<'_>, node: usize) -> Option<Misfit> {
+    fn misfit(&self, from: &End<'_>, node: usize, port: Option<&str>) -> Option<Misfit> {
         let to = &self.plan.nodes[node];
         match &to.kind {
             NodeKind::Source(_) | NodeKind::Sink(SinkSettings::Blackhole) => None,
@@ -123,10 +175,13 @@ impl View<'_> {
                 ),
                 "put an operator between them that turns the records into text",
             )),
-            NodeKind::Operator(_) => match self.descriptor(node)?.inputs.as_slice() {
-                [port] => operator_misfit(from, to, port),
-                _ => None,
-            },
+            NodeKind::Operator(_) => {
+                let descriptor = self.descriptor(node)?;
+                match descriptor.input(port) {
+                    Some(port) => operator_misfit(from, to, &descriptor.inputs[port]),
+                    None => Some(no_such_input(from, to, descriptor, port)),
+                }
+            }
         }
     }
 }
@@ -168,25 +223,25 @@ fn name(node: &Node) -> String {
     format!("{kind} `{}`", node.uid)
 }
 
-fn wrong_count_of_inputs(uid: &str, descriptor: &Descriptor) -> Option<Misfit> {
-    let count = descriptor.inputs.len();
-    let names: Vec<String> = descriptor.inputs.iter().map(|port| format!("`{}`", port.name)).collect();
-    let found = match count {
-        1 => return None,
-        0 => "none".into(),
-        _ => format!("{count} ({})", names.join(", ")),
-    };
-    let message = format!("operator `{uid}`: an operator has exactly one input port, its component `{}` has {found}", descriptor.name);
-    Some(Misfit::new(message, "give the component one input port; all `inputs` of the operator in the job file feed it together"))
+/// An edge that doesn't say, or says wrongly, which of several inputs it feeds.
+fn no_such_input(from: &End<'_>, to: &Node, descriptor: &Descriptor, port: Option<&str>) -> Misfit {
+    let names = || descriptor.inputs.iter().map(|input| input.name.as_str());
+    let has = format!("its component `{}` has the inputs `{}`", descriptor.name, names().collect::<Vec<_>>().join("`, `"));
+    match port {
+        None => {
+            let help = format!("name the input: `inputs = {{ {} = [\"…\"], … }}`", names().next().unwrap_or_default());
+            Misfit::new(format!("{} doesn't say which of its inputs {} feeds: {has}", name(to), from.name), help)
+        }
+        Some(wanted) => {
+            let help = closest(wanted, names()).map_or(has.clone(), |near| format!("did you mean `{near}`? {has}"));
+            Misfit::new(format!("{} has no input `{wanted}`", name(to)), help)
+        }
+    }
 }
 
 fn find_output<'a>(from: &Node, descriptor: &'a Descriptor, port: Option<&str>) -> Result<(usize, &'a OutputPort), Option<Misfit>> {
     let names = || descriptor.outputs.iter().map(|output| output.name.as_str());
-    let found = match port {
-        None => descriptor.outputs.first().map(|first| (0, first)),
-        Some(wanted) => descriptor.outputs.iter().enumerate().find(|(_, output)| output.name == wanted),
-    };
-    found.ok_or_else(|| {
+    descriptor.output(port).map(|place| (place, &descriptor.outputs[place])).ok_or_else(|| {
         let has = match names().collect::<Vec<_>>().join("`, `") {
             none if none.is_empty() => "it has no outputs".to_owned(),
             names => format!("its outputs: `{names}`"),

@@ -6,11 +6,12 @@ mod fit;
 mod graph;
 mod state;
 pub(crate) mod suggest;
+mod waits;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use chain::{Chain, Edge, Layout, Route};
+pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
 pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema};
 pub use fit::fit;
 pub use graph::{arrange, order};
@@ -53,6 +54,13 @@ pub struct Node {
     pub inputs: Vec<Input>,
 }
 
+impl Node {
+    /// Whether it is a source that never ends.
+    pub fn is_endless(&self) -> bool {
+        matches!(&self.kind, NodeKind::Source(SourceSettings { kind: SourceKind::Words(WordsSettings { lines: None, .. }), .. }))
+    }
+}
+
 /// An edge, seen from its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
@@ -60,6 +68,8 @@ pub struct Input {
     pub node: usize,
     /// The feeding node's output port by name; none: its first, or a source's only one.
     pub port: Option<String>,
+    /// The input port that it feeds, by name; none: the only one.
+    pub to: Option<String>,
 }
 
 /// What a node is, with its settings.

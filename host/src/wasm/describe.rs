@@ -106,7 +106,7 @@ fn input(port: wire::Port) -> Checked<InputPort> {
     let keyed = is_keyed("input", &port)?;
     let value_schema = schema(port.value_schema).map_err(|cause| format!("input `{}`: {cause}", port.name))?;
     let partitioning = if keyed { Partitioning::Keyed } else { Partitioning::Any };
-    Ok(InputPort { name: port.name, partitioning, key_schema: Schema(port.key_schema), value_schema })
+    Ok(InputPort { name: port.name, partitioning, key_schema: Schema(port.key_schema), value_schema, waits_for: None })
 }
 
 fn output(port: wire::Port) -> Checked<OutputPort> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
-use crate::plan::{CheckpointSettings, Limits, OperatorSettings, SourceKind, SourceSettings};
+use crate::plan::{CheckpointSettings, Distribution, Limits, OperatorSettings, SourceKind, SourceSettings, WordsSettings};
 
 fn schema(text: &str) -> Schema {
     Schema(text.into())
@@ -14,12 +14,12 @@ fn schema(text: &str) -> Schema {
 fn input(text: &str) -> InputPort {
     let [name, key, value] = text.split(':').collect::<Vec<_>>().try_into().unwrap();
     let partitioning = if key.is_empty() { Partitioning::Any } else { Partitioning::Keyed };
-    InputPort { name: name.into(), partitioning, key_schema: schema(key), value_schema: schema(value) }
+    InputPort { name: name.into(), partitioning, key_schema: schema(key), value_schema: schema(value), waits_for: None }
 }
 
 /// An output port from "name:key:value"; keyed when there is a key.
 fn output(text: &str) -> OutputPort {
-    let InputPort { name, partitioning, key_schema, value_schema } = input(text);
+    let InputPort { name, partitioning, key_schema, value_schema, .. } = input(text);
     OutputPort { name, keyed: partitioning == Partitioning::Keyed, key_schema, value_schema }
 }
 
@@ -48,11 +48,12 @@ fn operator() -> NodeKind {
     NodeKind::Operator(settings)
 }
 
-/// Nodes as (uid, kind, inputs as "index" or "index.port").
+/// Nodes as (uid, kind, inputs as "index" or "index.output", and " input" if that is named).
 fn plan(nodes: Vec<(&str, NodeKind, &[&str])>) -> Plan {
-    let edge = |text: &str| match text.split_once('.') {
-        Some((node, port)) => Input { node: node.parse().unwrap(), port: Some(port.into()) },
-        None => Input { node: text.parse().unwrap(), port: None },
+    let edge = |text: &str| {
+        let (from, to) = text.split_once(' ').map_or((text, None), |(from, to)| (from, Some(to.to_owned())));
+        let (node, port) = from.split_once('.').map_or((from, None), |(node, port)| (node, Some(port.to_owned())));
+        Input { node: node.parse().unwrap(), port, to }
     };
     Plan {
         file: "job.toml".into(),
@@ -166,13 +167,66 @@ fn the_first_output_by_name_and_without_one_is_the_same_output() {
 }
 
 #[test]
-fn an_operator_has_exactly_one_input_port() {
-    let plan = plan(vec![("s", source(), &[]), ("op", operator(), &["0"])]);
-    for (inputs, found) in [(&[][..], "has none"), (&["a::text", "b:u8:json"][..], "has 2 (`a`, `b`)")] {
-        let error = fit(&plan, &[None, component(inputs, &[])]).unwrap_err();
-        assert!(error.message().starts_with("operator `op`: an operator has exactly one input port"), "{error}");
-        assert!(error.message().ends_with(found), "{error}");
+fn an_edge_says_which_of_several_inputs_it_feeds() {
+    let fitted = |edges: &[&str]| {
+        let plan = plan(vec![("s", source(), &[]), ("op", operator(), edges)]);
+        fit(&plan, &[None, component(&["a::text", "b::text"], &[])])
+    };
+    assert!(fitted(&["0 a", "0 b"]).is_ok());
+    for (edges, message, help) in [
+        (
+            &["0"][..],
+            "operator `op` doesn't say which of its inputs source `s` feeds: its component `component` has the inputs `a`, `b`",
+            "name the input: `inputs = { a = [\"…\"], … }`",
+        ),
+        (&["0 a", "0 bb"], "operator `op` has no input `bb`", "did you mean `b`? its component `component` has the inputs `a`, `b`"),
+        (&["0 a"], "nothing feeds input `b` of operator `op`", "feed it: `inputs = { b = [\"…\"], … }`"),
+    ] {
+        let error = fitted(edges).unwrap_err();
+        assert_eq!((error.message(), error.help_text()), (message, Some(help)), "{edges:?}");
     }
+}
+
+/// An operator with the inputs `first` and `second`, which waits for `first`, each fed by a source.
+fn waiting(sources: [NodeKind; 2], edges: &[&str]) -> (Plan, Vec<Option<Descriptor>>) {
+    let [a, b] = sources;
+    let plan = plan(vec![("a", a, &[]), ("b", b, &[]), ("op", operator(), edges)]);
+    let mut operator = component(&["first::text", "second::text"], &[]).unwrap();
+    operator.inputs[0].partitioning = Partitioning::Broadcast;
+    operator.inputs[1].waits_for = Some("first".into());
+    (plan, vec![None, None, Some(operator)])
+}
+
+#[test]
+fn an_input_waits_for_sources_that_end_and_are_not_its_own() {
+    let fitted = |sources, edges: &[&str]| {
+        let (plan, descriptors) = waiting(sources, edges);
+        fit(&plan, &descriptors).map(|()| waits(&plan, &descriptors))
+    };
+    let endless = NodeKind::Source(SourceSettings {
+        rate: None,
+        kind: SourceKind::Words(WordsSettings { keys: 1, words_per_line: 1, lines: None, seed: 1, distribution: Distribution::Zipf }),
+    });
+    assert_eq!(fitted([source(), endless.clone()], &["0 first", "1 second"]).unwrap(), [vec![], vec![0], vec![]]);
+    assert_eq!(
+        fitted([endless, source()], &["0 first", "1 second"]).unwrap_err().message(),
+        "input `second` of operator `op` waits for the end of input `first`, but source `a` has no end"
+    );
+    assert_eq!(
+        fitted([source(), source()], &["0 first", "0 second", "1 second"]).unwrap_err().message(),
+        "input `second` of operator `op` waits for the end of input `first`, but source `a` feeds both"
+    );
+}
+
+#[test]
+fn sources_that_wait_for_each_other_are_refused() {
+    let (mut plan, mut descriptors) = waiting([source(), source()], &["0 first", "1 second"]);
+    let mut other = plan.nodes[2].clone();
+    other.uid = "other".into();
+    (other.inputs[0].node, other.inputs[1].node) = (1, 0);
+    plan.nodes.push(other);
+    descriptors.push(descriptors[2].clone());
+    assert_eq!(fit(&plan, &descriptors).unwrap_err().message(), "source `a` and source `b` wait for each other to end");
 }
 
 #[test]

@@ -75,7 +75,7 @@ proptest! {
             .map(|(node, inputs)| Node {
                 uid: name(node),
                 kind: NodeKind::Sink(SinkSettings::Blackhole),
-                inputs: inputs.iter().map(|&input| Input { node: input, port: Some(name(input)) }).collect(),
+                inputs: inputs.iter().map(|&input| Input { node: input, port: Some(name(input)), to: None }).collect(),
             })
             .collect();
         if let Ok(arranged) = arrange(nodes) {
