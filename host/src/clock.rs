@@ -30,6 +30,12 @@ pub fn entropy() -> u64 {
     RandomState::new().hash_one(wall_ms())
 }
 
+/// A number between -1 and 1, another one at each call.
+pub fn random() -> f64 {
+    // 53 bits are what a double holds.
+    (entropy() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+}
+
 /// CPU time that this process has used so far, over all its threads.
 pub fn cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

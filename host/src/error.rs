@@ -88,12 +88,13 @@ struct Inner {
     message: String,
     help: Option<String>,
     problems: Vec<Problem>,
+    about_a_record: bool,
 }
 
 impl Error {
     /// An error of `kind` whose `message` says in one line what went wrong, naming the job, operator, record or setting.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, message: message.into(), help: None, problems: Vec::new() }))
+        Error(Box::new(Inner { kind, message: message.into(), help: None, problems: Vec::new(), about_a_record: false }))
     }
 
     /// All faults found in a job file, at once.
@@ -102,13 +103,30 @@ impl Error {
             [only] => format!("{}:{}: {}", only.file.display(), only.line(), only.message),
             many => format!("{} problems in {}", many.len(), many.first().map(|p| p.file.display().to_string()).unwrap_or_default()),
         };
-        Error(Box::new(Inner { kind: Kind::Config, message, help: None, problems }))
+        Error(Box::new(Inner { kind: Kind::Config, message, help: None, problems, about_a_record: false }))
     }
 
     /// Adds what to do about it.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());
         self
+    }
+
+    /// Adds a remark to the message.
+    pub fn note(mut self, remark: impl fmt::Display) -> Self {
+        self.0.message = format!("{} ({remark})", self.0.message);
+        self
+    }
+
+    /// Notes that it is about a record which the message tells: where the same input is read again, it comes again.
+    pub fn about_a_record(mut self) -> Self {
+        self.0.about_a_record = true;
+        self
+    }
+
+    /// Whether it is about a record.
+    pub fn is_about_a_record(&self) -> bool {
+        self.0.about_a_record
     }
 
     /// Puts "`context`: " before the message.

@@ -33,6 +33,8 @@ mod misfit;
 #[cfg(test)]
 mod operator_state;
 #[cfg(test)]
+mod restart;
+#[cfg(test)]
 mod retention;
 #[cfg(test)]
 mod runs;

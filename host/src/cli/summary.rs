@@ -5,11 +5,12 @@ use std::time::Duration;
 use indicatif::{HumanBytes, HumanCount};
 
 use super::text::table;
-use crate::job::{Outcome, Summary};
+use crate::job::{FailedAttempt, Outcome, Summary};
 
 /// The summary of a run: how it ended, records by node, checkpoints.
 pub(super) fn render(summary: &Summary) -> String {
-    [headline(summary), nodes(summary), checkpoints(summary)].join("\n")
+    let parts = [Some(headline(summary)), Some(nodes(summary)), failures(summary), Some(checkpoints(summary))];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 fn headline(summary: &Summary) -> String {
@@ -22,6 +23,13 @@ fn headline(summary: &Summary) -> String {
     let crate::record::AttemptId { run, attempt } = summary.attempt;
     let (job, time, parallelism) = (&summary.job, humantime::format_duration(time), summary.parallelism);
     format!("job `{job}` {outcome} (run {run}, attempt {attempt}, parallelism {parallelism}, {time})")
+}
+
+/// What other attempts have failed of; none if none has.
+fn failures(summary: &Summary) -> Option<String> {
+    let row = |failed: &FailedAttempt| vec![failed.attempt.attempt.to_string(), failed.time.clone(), failed.error.clone()];
+    let rows: Vec<Vec<String>> = summary.failures.iter().map(row).collect();
+    (!rows.is_empty()).then(|| table(&["attempt", "failed", "because"], rows, &[0]))
 }
 
 fn nodes(summary: &Summary) -> String {
@@ -62,6 +70,7 @@ mod tests {
             outcome: Outcome::Finished,
             signal: None,
             restored: Some(Restored { checkpoint: 17, created: "2026-11-30T07:00:00Z".into(), path: "c/17.json".into() }),
+            failures: Vec::new(),
             parallelism: 2,
             cpu_seconds: 1.0,
             freezes: Pauses::default(),
@@ -82,6 +91,14 @@ job `flight-delays` finished (run 1, attempt 2, parallelism 2, 3s 210ms)
   out      sink            16           16
 checkpoints: 12, the last is 29; 3.00 MiB of state written; restored from checkpoint 17 of 2026-11-30T07:00:00Z";
         assert_eq!(render(&summary), expected);
+
+        let failed =
+            FailedAttempt { attempt: AttemptId { run: 1, attempt: 1 }, time: "2026-11-30T06:59:00Z".into(), error: "no disk".into() };
+        let text = render(&Summary { failures: vec![failed], ..summary.clone() });
+        assert!(
+            text.contains("\n  attempt  failed                because\n        1  2026-11-30T06:59:00Z  no disk\ncheckpoints: "),
+            "{text}"
+        );
 
         let stopped = Summary { outcome: Outcome::Stopped, signal: Some(2), restored: None, checkpoints: 0, ..summary };
         let text = render(&stopped);

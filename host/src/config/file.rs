@@ -7,8 +7,8 @@ use toml::de::DeTable;
 use super::faults::Faults;
 use super::section::Section;
 use super::setting::{JobName, Location, Time, Whole};
-use super::{Overrides, links, locations, nodes};
-use crate::plan::{CheckpointSettings, Plan};
+use super::{Overrides, links, locations, nodes, restart};
+use crate::plan::{CheckpointSettings, Plan, Restart};
 
 /// The format of job files that this version reads.
 const FORMAT: u64 = 1;
@@ -44,8 +44,8 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
     let name = job.as_ref().and_then(|job| job.name.clone());
     locations::check(faults, &drafts, name.as_ref().map(|name| checkpoint.dir.join(name)));
     let nodes = links::connect(faults, drafts);
-    let Job { parallelism, max_parallelism, .. } = job?;
-    Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, checkpoint, nodes: nodes? })
+    let Job { parallelism, max_parallelism, restart, .. } = job?;
+    Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, restart, checkpoint, nodes: nodes? })
 }
 
 /// Whether the rest of the file can be judged. A missing `format` is a fault like others; another one makes all else meaningless.
@@ -64,6 +64,7 @@ struct Job {
     name: Option<String>,
     parallelism: u16,
     max_parallelism: u16,
+    restart: Restart,
 }
 
 fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<Job> {
@@ -87,10 +88,11 @@ fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<Job> {
             "lower the one or raise the other; max-parallelism is fixed for the life of the state",
         );
     }
+    let restart = restart::read(&mut job);
     job.finish();
     // A larger number than MAX_PARALLELISM is a fault that was noted.
     let small = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
-    Some(Job { name, parallelism: small(effective), max_parallelism: small(max) })
+    Some(Job { name, parallelism: small(effective), max_parallelism: small(max), restart })
 }
 
 fn checkpoint(root: &mut Section<'_>, base: &Path) -> CheckpointSettings {

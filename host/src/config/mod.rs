@@ -9,6 +9,7 @@ mod json;
 mod links;
 mod locations;
 mod nodes;
+mod restart;
 mod section;
 mod setting;
 

@@ -41,6 +41,23 @@ impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
     }
 }
 
+/// A number from `MIN` to `MAX`, which need not be whole.
+pub(super) struct Decimal<const MIN: u32, const MAX: u32>(pub(super) f64);
+
+impl<const MIN: u32, const MAX: u32> Setting for Decimal<MIN, MAX> {
+    const EXAMPLE: &'static str = "1.0";
+
+    fn expected() -> String {
+        format!("a number from {MIN} to {MAX}")
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        let text = value.as_float().map(|float| float.as_str()).or_else(|| value.as_integer().map(|integer| integer.as_str()))?;
+        let number: f64 = text.parse().ok()?;
+        (f64::from(MIN)..=f64::from(MAX)).contains(&number).then_some(Decimal(number))
+    }
+}
+
 /// The stable name of a source, operator or sink, checked only: [`super::section::Section::uid`] keeps it. It becomes part of paths, and a dot in `inputs` ends it.
 pub(super) struct Uid;
 

@@ -8,7 +8,7 @@ use proptest::sample::subsequence;
 
 use super::*;
 use crate::error::Problem;
-use crate::plan::{CheckpointSettings, Distribution, Input, NodeKind, SinkSettings, SourceKind, WordsSettings};
+use crate::plan::{CheckpointSettings, Distribution, Input, NodeKind, Restart, SinkSettings, SourceKind, WordsSettings};
 
 const GOOD: &str = r#"format = 1
 
@@ -130,6 +130,24 @@ fn a_generator_takes_all_its_settings() {
 }
 
 #[test]
+fn a_job_has_a_restart_strategy() {
+    let restart = |line: &str| load_with(&GOOD.replace("parallelism = 2\n", line), &Overrides::default()).unwrap().0.restart;
+    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    assert_eq!(restart(""), Restart::default());
+    assert_eq!(restart("restart = { strategy = \"none\" }\n"), Restart::None);
+    assert_eq!(restart("restart = { strategy = \"fixed-delay\", delay = \"1m\" }\n"), Restart::FixedDelay { attempts: 1, delay: minute });
+    assert_eq!(
+        restart("restart = { strategy = \"failure-rate\", max-failures-per-interval = 7 }\n"),
+        Restart::FailureRate { failures: 7, interval: minute, delay: second }
+    );
+    let lines =
+        "restart = { strategy = \"exponential-delay\", backoff-multiplier = 2, jitter-factor = 0.0, attempts-before-reset-backoff = 3 }\n";
+    let expected =
+        Restart::ExponentialDelay { initial: second, max: minute, multiplier: 2.0, jitter: 0.0, reset: minute * 60, attempts: Some(3) };
+    assert_eq!(restart(lines), expected);
+}
+
+#[test]
 fn inputs_may_be_named() {
     let named = "{ a = [\"parse\"], b = [\"parse\", \"flights\"] }";
     let (plan, _) = load_with(&GOOD.replace("[\"parse\"]", named), &Overrides::default()).unwrap();
@@ -222,6 +240,17 @@ const CASES: &[Case<'_>] = &[
         "uid = \"flights\"",
         "uid = \"\"",
         &[(28, "operator `parse`: its input \"flights\" does not exist", ""), (31, "source ``: `uid` must be 1 to 100", "")],
+    ),
+    ("parallelism = 2", "restart = {}", &[(5, "[job]: restart: `strategy` is missing", "\"none\", \"fixed-delay\"")]),
+    (
+        "parallelism = 2",
+        "restart = { strategy = \"fixed-delay\", backoff-multiplier = 2 }",
+        &[(5, "[job]: restart: unknown key `backoff-multiplier`", "known here: strategy, attempts, delay")],
+    ),
+    (
+        "parallelism = 2",
+        "restart = { strategy = \"exponential-delay\", jitter-factor = 1.5 }",
+        &[(5, "[job]: restart: `jitter-factor` must be a number from 0 to 1, found 1.5", "")],
     ),
     // Edges.
     ("\"parse\"]", "\"pase\"]", &[(21, "operator `delays`: its input \"pase\" does not exist", "did you mean \"parse\"?")]),

@@ -131,7 +131,9 @@ impl OperatorStage {
                 self.flood.limit,
                 whole.describe(record)
             );
-            return Err(Error::new(Kind::Job, message).help("mend the operator or its input, or raise the operator's `max-errors`"));
+            return Err(Error::new(Kind::Job, message)
+                .help("mend the operator or its input, or raise the operator's `max-errors`")
+                .about_a_record());
         }
         tracing::debug!(operator = context.operator, subtask, record = whole.describe(record), "failed: {why}");
         if settings.on_error == OnError::DeadLetter {
@@ -224,7 +226,8 @@ impl OperatorPlace {
             }
             _ => "mend the operator, then run the job again: it resumes from its last checkpoint",
         };
-        Error::new(Kind::Job, message).help(help)
+        let error = Error::new(Kind::Job, message).help(help);
+        if blame == Blame::Operator { error } else { error.about_a_record() }
     }
 }
 

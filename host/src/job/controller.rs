@@ -126,7 +126,7 @@ impl Controller {
     ///
     /// # Errors
     /// What made it fail. The dataflow is still to be cancelled then.
-    pub(super) async fn run(&mut self, mut events: UnboundedReceiver<Event>, mut signals: UnboundedReceiver<i32>) -> Result<Outcome> {
+    pub(super) async fn run(&mut self, mut events: UnboundedReceiver<Event>, signals: &mut UnboundedReceiver<i32>) -> Result<Outcome> {
         let mut progress = tokio::time::interval(PROGRESS);
         loop {
             self.trigger()?;

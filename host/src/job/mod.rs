@@ -10,6 +10,7 @@ mod restore;
 mod run;
 mod signal;
 mod sinks;
+mod strategy;
 mod summary;
 mod upload;
 
@@ -18,4 +19,4 @@ pub use inspect::{ComponentInspection, Inspection, inspect};
 pub use notice::{Notice, Observer};
 pub use prepare::{OperatorReport, Report, SourceReport};
 pub use run::{Options, run, validate};
-pub use summary::{NodeTotals, Outcome, Progress, Restored, Summary};
+pub use summary::{FailedAttempt, NodeTotals, Outcome, Progress, Restored, Summary};

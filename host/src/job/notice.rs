@@ -1,6 +1,7 @@
 //! What a running job tells whoever watches it.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::record::AttemptId;
 
@@ -21,6 +22,15 @@ pub enum Notice {
         /// The checkpoint.
         restored: Restored,
     },
+    /// An attempt has failed, and another follows.
+    Restarting {
+        /// The one that failed.
+        attempt: AttemptId,
+        /// Why.
+        error: String,
+        /// When the other begins.
+        delay: Duration,
+    },
     /// A signal has asked for a stop.
     Stopping {
         /// Which.
@@ -37,6 +47,10 @@ impl fmt::Display for Notice {
             }
             Notice::Resuming { attempt: AttemptId { run, attempt }, restored: Restored { checkpoint, created, .. } } => {
                 write!(f, "resuming run {run} from checkpoint {checkpoint} of {created} (attempt {attempt})")
+            }
+            Notice::Restarting { attempt: AttemptId { attempt, .. }, error, delay } => {
+                let delay = humantime::format_duration(Duration::from_millis(delay.as_millis() as u64));
+                write!(f, "attempt {attempt} has failed, another follows in {delay}: {error}")
             }
             Notice::Stopping { .. } => f.write_str("stopping with a last checkpoint; the signal once more ends the process at once"),
         }

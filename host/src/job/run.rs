@@ -16,7 +16,8 @@ use super::begin::{Begun, begin};
 use super::controller::{Controller, Parties};
 use super::prepare::{Prepared, Report};
 use super::signal::Signals;
-use super::{NodeTotals, Notice, Observer, Outcome, Restored, Summary};
+use super::strategy::{Next, Strategy};
+use super::{FailedAttempt, NodeTotals, Notice, Observer, Outcome, Restored, Summary};
 
 /// How a run is to begin.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +38,8 @@ pub fn validate(plan: &Plan) -> Result<Report> {
     Ok(Prepared::new(plan)?.report())
 }
 
-/// Runs a job until its input has ended, it is stopped by SIGINT or SIGTERM, or it fails. A second signal ends the process.
+/// Runs a job until its input has ended, it is stopped by SIGINT or SIGTERM, or it fails for good: an attempt that fails is followed by
+/// another, from the newest checkpoint, as the job's restart strategy says. A second signal ends the process.
 ///
 /// # Errors
 /// What made it fail, with the job's name.
@@ -45,7 +47,43 @@ pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Resul
     let named = |error: Error| error.context(format!("job `{}`", plan.name));
     // Guests never run on the runtime's threads, and loading a component runs its `describe`.
     let prepared = Arc::new(Prepared::new(plan).map_err(named)?);
-    runtime()?.block_on(attempt(prepared, options, observer)).map_err(named)
+    runtime()?.block_on(attempts(prepared, options, observer)).map_err(named)
+}
+
+/// One attempt after the other. One that does not get as far as its claim is the only one: whoever has started the job is there to mend
+/// what is wrong.
+async fn attempts(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn Observer>) -> Result<Summary> {
+    let mut signals = listen()?;
+    let mut strategy = Strategy::new(prepared.plan.restart.clone());
+    let (mut options, mut failures) = (options.clone(), Vec::new());
+    loop {
+        let (began, mut claimed) = (clock::now(), None);
+        let error = match attempt(&prepared, &options, &observer, &mut signals, &mut claimed).await {
+            Ok(summary) => return Ok(Summary { failures, ..summary }),
+            Err(error) => error,
+        };
+        let Some(attempt) = claimed.or(failures.last().map(|failed: &FailedAttempt| failed.attempt)) else { return Err(error) };
+        let delay = match strategy.failed(&error, began, clock::now(), clock::random()) {
+            Next::Again(delay) => delay,
+            Next::Fail(reason) => return Err(for_good(error, reason)),
+        };
+        failures.push(FailedAttempt { attempt, time: clock::wall_text(), error: error.message().into() });
+        observer.notice(&Notice::Restarting { attempt, error: error.message().into(), delay });
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            Some(_) = signals.recv() => return Err(for_good(error, Some("it was stopped before the next attempt".into()))),
+        }
+        // The next one goes on with the run that this one has claimed, whatever was asked for.
+        options = Options::default();
+    }
+}
+
+/// The error of the last attempt.
+fn for_good(error: Error, reason: Option<String>) -> Error {
+    match reason {
+        Some(reason) => error.note(format!("not tried again: {reason}")),
+        None => error,
+    }
 }
 
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
@@ -53,12 +91,19 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
     runtime.map_err(|error| Error::new(Kind::Internal, format!("no asynchronous runtime: {error}")))
 }
 
-async fn attempt(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn Observer>) -> Result<Summary> {
-    let signals = listen()?;
+/// One attempt. Tells `claimed` when it has claimed its run.
+async fn attempt(
+    prepared: &Arc<Prepared>,
+    options: &Options,
+    observer: &Arc<dyn Observer>,
+    signals: &mut UnboundedReceiver<i32>,
+    claimed: &mut Option<AttemptId>,
+) -> Result<Summary> {
     let plan = Arc::clone(&prepared.plan);
     let store = Store::open(&plan.checkpoint.dir, &plan.name).await?;
     let started = clock::now();
-    let mut begun = begin(&store, &prepared, options).await?;
+    let mut begun = begin(&store, prepared, options).await?;
+    *claimed = Some(begun.attempt);
     let restored = begun.point.as_ref().map(restored);
     observer.notice(&match &restored {
         Some(restored) => Notice::Resuming { attempt: begun.attempt, restored: restored.clone() },
@@ -69,8 +114,14 @@ async fn attempt(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn O
     let (events, taken) = unbounded_channel();
     // When nobody listens any more, the job has ended.
     let events: Events = Arc::new(move |event| drop(events.send(event)));
-    let running = dataflow::start(blueprint(&prepared, &mut begun, &control, events, &metrics))?;
-    let parties = Parties { prepared, store: store.clone(), control: Arc::clone(&control), metrics: Arc::clone(&metrics), observer };
+    let running = dataflow::start(blueprint(prepared, &mut begun, &control, events, &metrics))?;
+    let parties = Parties {
+        prepared: Arc::clone(prepared),
+        store: store.clone(),
+        control: Arc::clone(&control),
+        metrics: Arc::clone(&metrics),
+        observer: Arc::clone(observer),
+    };
     let mut controller = Controller::new(parties, &begun, started);
     let mut ended = controller.run(taken, signals).await;
     if !matches!(ended, Ok(Outcome::Finished)) {
@@ -99,6 +150,7 @@ async fn attempt(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn O
         outcome,
         signal: controller.signal.filter(|_| outcome == Outcome::Stopped),
         restored,
+        failures: Vec::new(),
         parallelism: plan.parallelism,
         seconds: (clock::now() - started).as_secs_f64(),
         cpu_seconds: clock::cpu().as_secs_f64(),

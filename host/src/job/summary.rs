@@ -29,6 +29,18 @@ pub struct Restored {
     pub path: String,
 }
 
+/// An attempt that failed and was followed by another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FailedAttempt {
+    /// Which.
+    pub attempt: AttemptId,
+    /// When it failed, RFC 3339.
+    pub time: String,
+    /// Why.
+    pub error: String,
+}
+
 /// Records through one node, over all its subtasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -59,6 +71,8 @@ pub struct Summary {
     pub signal: Option<i32>,
     /// What it began from; none: without state.
     pub restored: Option<Restored>,
+    /// The attempts of this process that failed before it, oldest first. Counts and times below are the last attempt's.
+    pub failures: Vec<FailedAttempt>,
     /// Worker threads.
     pub parallelism: u16,
     /// How long it ran, in seconds.

@@ -4,6 +4,7 @@ mod chain;
 mod descriptor;
 mod fit;
 mod graph;
+mod restart;
 mod state;
 pub(crate) mod suggest;
 mod waits;
@@ -15,6 +16,7 @@ pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
 pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema};
 pub use fit::fit;
 pub use graph::{arrange, order};
+pub use restart::Restart;
 pub use state::{More, StateDescriptor, StateKind, Ttl, TtlFrom};
 
 /// A validated job. Its nodes stand in topological order: inputs before what they feed.
@@ -28,6 +30,8 @@ pub struct Plan {
     pub parallelism: u16,
     /// How many key groups there are; fixed for the life of the state.
     pub max_parallelism: u16,
+    /// What follows when an attempt fails.
+    pub restart: Restart,
     /// Settings of its checkpoints.
     pub checkpoint: CheckpointSettings,
     /// Sources, operators and sinks.

@@ -6,20 +6,27 @@ use super::guest;
 #[derive(Clone)]
 pub struct JobFile {
     job: String,
+    restart: String,
     checkpoint: String,
     nodes: String,
 }
 
 impl JobFile {
-    /// A job without nodes, named `job`, whose checkpoints go to `checkpoints` at the given interval.
+    /// A job without nodes, named `job`, whose checkpoints go to `checkpoints` at the given interval, and which fails when an attempt does.
     pub fn new(interval: &str) -> Self {
         let checkpoint = format!("interval = \"{interval}\"\ndir = \"checkpoints\"\n");
-        JobFile { job: "name = \"job\"\n".into(), checkpoint, nodes: String::new() }
+        JobFile { job: "name = \"job\"\n".into(), restart: "strategy = \"none\"\n".into(), checkpoint, nodes: String::new() }
     }
 
     /// Adds a line to `[job]`.
     pub fn job(mut self, line: &str) -> Self {
         self.job += &format!("{line}\n");
+        self
+    }
+
+    /// Replaces the lines of `[job.restart]`.
+    pub fn restart(mut self, lines: &str) -> Self {
+        self.restart = format!("{lines}\n");
         self
     }
 
@@ -57,7 +64,7 @@ impl JobFile {
 
     /// The text.
     pub fn text(&self) -> String {
-        let JobFile { job, checkpoint, nodes } = self;
-        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{checkpoint}{nodes}")
+        let JobFile { job, restart, checkpoint, nodes } = self;
+        format!("format = 1\n\n[job]\n{job}\n[job.restart]\n{restart}\n[checkpoint]\n{checkpoint}{nodes}")
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
-use crate::plan::{CheckpointSettings, Distribution, Limits, OperatorSettings, SourceKind, SourceSettings, WordsSettings};
+use crate::plan::{CheckpointSettings, Distribution, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings};
 
 fn schema(text: &str) -> Schema {
     Schema(text.into())
@@ -60,6 +60,7 @@ fn plan(nodes: Vec<(&str, NodeKind, &[&str])>) -> Plan {
         name: "j".into(),
         parallelism: 1,
         max_parallelism: 128,
+        restart: Restart::None,
         checkpoint: CheckpointSettings { interval: Some(Duration::from_secs(1)), dir: PathBuf::from("/c") },
         nodes: (nodes.into_iter())
             .map(|(uid, kind, inputs)| Node { uid: uid.into(), kind, inputs: inputs.iter().map(|text| edge(text)).collect() })
