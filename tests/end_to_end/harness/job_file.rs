@@ -65,6 +65,6 @@ impl JobFile {
     /// The text.
     pub fn text(&self) -> String {
         let JobFile { job, restart, checkpoint, nodes } = self;
-        format!("format = 1\n\n[job]\n{job}\n[job.restart]\n{restart}\n[checkpoint]\n{checkpoint}{nodes}")
+        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{checkpoint}{nodes}\n[job.restart]\n{restart}")
     }
 }
