@@ -80,7 +80,7 @@ impl Upload {
         }
         let (uid, states) = (self.uid.clone(), Arc::clone(&self.states));
         let (groups, epochs) = (self.groups, Epochs::only(self.id.epoch));
-        let encode = move || file::write(FileFacts { operator: &uid, states: &states, groups, epochs }, &changes);
+        let encode = move || file::write(FileFacts { operator: &uid, states: &states, groups, epochs }, changes);
         let encoded = tokio::task::spawn_blocking(encode).await;
         let written = encoded.map_err(|panic| Error::new(Kind::Internal, format!("writing a snapshot panicked: {panic}")))??;
         let path = paths::snapshot(self.attempt.attempt, self.id.epoch, &self.uid, self.id.subtask);

@@ -39,17 +39,22 @@ struct Place {
     group: u16,
     state: u16,
     kind: ChangeKind,
-    /// Where the key begins; parts are cut long before a u32 ends.
-    start: u32,
+    /// Where the key begins.
+    start: usize,
     key_len: u32,
     value_len: u32,
 }
 
 impl Changes {
+    /// With room for so many changes, whose keys and values have so many bytes.
+    pub fn with_capacity(changes: usize, bytes: usize) -> Self {
+        Changes { bytes: Vec::with_capacity(bytes), places: Vec::with_capacity(changes) }
+    }
+
     /// Adds a change.
     #[inline]
     pub fn push(&mut self, change: Change<'_>) {
-        let start = u32::try_from(self.bytes.len()).expect("a part of a snapshot stays below 4 GiB");
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(change.key);
         self.bytes.extend_from_slice(change.value);
         // Keys and values come out of columns, whose lengths fit u32.
@@ -72,13 +77,18 @@ impl Changes {
         self.bytes.len()
     }
 
+    /// The key group of each change, and the bytes of its key and value, in the order in which they stand.
+    pub fn sizes(&self) -> impl Iterator<Item = (u16, usize)> {
+        self.places.iter().map(|place| (place.group, place.key_len as usize + place.value_len as usize))
+    }
+
     /// Change `index`.
     ///
     /// # Panics
     /// If there is no such change.
     pub fn get(&self, index: usize) -> Change<'_> {
         let place = self.places[index];
-        let (key, rest) = self.bytes[place.start as usize..].split_at(place.key_len as usize);
+        let (key, rest) = self.bytes[place.start..].split_at(place.key_len as usize);
         Change { group: place.group, state: place.state, kind: place.kind, key, value: &rest[..place.value_len as usize] }
     }
 
@@ -90,7 +100,7 @@ impl Changes {
     /// Sorts by key group, state and key: the order of snapshot files.
     pub fn sort(&mut self) {
         let bytes = &self.bytes;
-        let key = |place: &Place| &bytes[place.start as usize..][..place.key_len as usize];
+        let key = |place: &Place| &bytes[place.start..][..place.key_len as usize];
         self.places.sort_unstable_by(|a, b| (a.group, a.state).cmp(&(b.group, b.state)).then_with(|| key(a).cmp(key(b))));
     }
 }

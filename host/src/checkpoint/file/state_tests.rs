@@ -38,7 +38,7 @@ fn snapshot(subtask: &mut Subtask, groups: KeyGroups, epoch: u64) -> StateReader
         parts.extend(state.advance(7).map(|slice| slice.changes));
     }
     let facts = FileFacts { operator: "o", states: states(), groups, epochs: Epochs::only(epoch) };
-    StateReader::open(format!("epoch {epoch}"), write(facts, &parts).unwrap().bytes).unwrap()
+    StateReader::open(format!("epoch {epoch}"), write(facts, parts).unwrap().bytes).unwrap()
 }
 
 fn restore(files: &[StateReader], groups: KeyGroups) -> KeyedState {
@@ -146,7 +146,7 @@ fn how_long_values_live_is_as_the_newest_file_says() {
         let mut changes = Changes::default();
         changes.push(Change { group: 3, state: 0, kind: ChangeKind::Put, key, value: &written.to_le_bytes() });
         let facts = FileFacts { operator: "o", states: &states, groups: KeyGroups { start: 0, end: MAX }, epochs: Epochs::only(epoch) };
-        StateReader::open("f", write(facts, &[changes]).unwrap().bytes).unwrap()
+        StateReader::open("f", write(facts, vec![changes]).unwrap().bytes).unwrap()
     };
     for (newest, expected) in [(1000, 2), (100, 2), (99, 1), (20, 1), (19, 0)] {
         let files = [file(50, b"old", 900, 1), file(newest, b"new", 980, 2)];

@@ -48,7 +48,7 @@ fn pack(changes: &[Owned], names: &[&str], parts: usize) -> Vec<Changes> {
 
 fn try_file(changes: &[Owned], names: &[&str], epoch: u64) -> Result<Written> {
     let facts = FileFacts { operator: "count", states: &states(names), groups: ALL, epochs: Epochs::only(epoch) };
-    write(facts, &pack(changes, names, 3))
+    write(facts, pack(changes, names, 3))
 }
 
 fn file(changes: &[Owned], names: &[&str], epoch: u64) -> StateReader {
@@ -173,7 +173,7 @@ fn empty_keys_and_values_do_not_fill_a_block_without_end() {
     let changes: Vec<Owned> = (0..40_000u16).map(|group| owned(group, "a", b"", ChangeKind::Delete, b"")).collect();
     let groups = KeyGroups { start: 0, end: 40_000 };
     let facts = FileFacts { operator: "count", states: &states(&["a"]), groups, epochs: Epochs::only(1) };
-    let reader = StateReader::open("f", write(facts, &pack(&changes, &["a"], 1)).unwrap().bytes).unwrap();
+    let reader = StateReader::open("f", write(facts, pack(&changes, &["a"], 1)).unwrap().bytes).unwrap();
     assert!(reader.head().blocks() > 1);
     assert_eq!(read(&reader, groups).unwrap(), changes);
 }
@@ -228,7 +228,7 @@ fn what_breaks_the_rules_is_not_written() {
     let outside = [owned(16, "a", b"", ChangeKind::Put, b"")];
     assert_eq!(try_file(&outside, &NAMES, 1).unwrap_err().kind(), Kind::Internal);
     let facts = FileFacts { operator: "count", states: &[], groups: ALL, epochs: Epochs::only(1) };
-    assert_eq!(write(facts, &pack(&few(), &NAMES, 1)).unwrap_err().kind(), Kind::Internal);
+    assert_eq!(write(facts, pack(&few(), &NAMES, 1)).unwrap_err().kind(), Kind::Internal);
     assert_eq!(try_file(&[], &["a", "a"], 1).unwrap_err().kind(), Kind::Internal);
 }
 
@@ -295,13 +295,13 @@ fn files_of_the_first_release_are_still_read() {
 fn files_that_do_not_belong_together_are_not_merged() {
     let one = file(&few(), &NAMES, 1);
     let facts = FileFacts { operator: "other", states: &[], groups: ALL, epochs: Epochs::only(2) };
-    let other = StateReader::open("file 2", write(facts, &[]).unwrap().bytes).unwrap();
+    let other = StateReader::open("file 2", write(facts, Vec::new()).unwrap().bytes).unwrap();
     let error = merge(&[one.clone(), other], ALL, false, 0).unwrap_err();
     assert_eq!(error.message(), "file 2: can't be merged: it belongs to operator `other`, not `count`");
     let mut newer = states(&["a"]);
     newer[0].version = 2;
     let facts = FileFacts { operator: "count", states: &newer, groups: ALL, epochs: Epochs::only(2) };
-    let newer = StateReader::open("file 2", write(facts, &[]).unwrap().bytes).unwrap();
+    let newer = StateReader::open("file 2", write(facts, Vec::new()).unwrap().bytes).unwrap();
     let error = merge(&[one, newer], ALL, false, 0).unwrap_err();
     assert_eq!(
         error.message(),

@@ -54,7 +54,7 @@ impl Written {
 /// # Errors
 /// [`Kind::Internal`] if an entry occurs twice, or lies outside of the key groups or states; [`Kind::Checkpoint`] if an entry is too
 /// large for a state file.
-pub fn write(facts: FileFacts<'_>, changes: &[Changes]) -> Result<Written> {
+pub fn write(facts: FileFacts<'_>, changes: Vec<Changes>) -> Result<Written> {
     write_sorted(facts, changes).map_err(|error| {
         let FileFacts { operator, epochs, .. } = facts;
         let kind = if matches!(error, FileError::Refused(_)) { Kind::Checkpoint } else { Kind::Internal };
@@ -62,38 +62,57 @@ pub fn write(facts: FileFacts<'_>, changes: &[Changes]) -> Result<Written> {
     })
 }
 
-fn write_sorted(facts: FileFacts<'_>, changes: &[Changes]) -> Result<Written, FileError> {
+fn write_sorted(facts: FileFacts<'_>, changes: Vec<Changes>) -> Result<Written, FileError> {
     let (states, places) = by_name(facts.states);
-    let mut all = Vec::with_capacity(changes.iter().map(Changes::len).sum());
-    for mut change in changes.iter().flat_map(Changes::iter) {
-        let Some(&state) = places.get(usize::from(change.state)) else {
-            return Err(FileError::Inconsistent(format!("a change is of state {}, and there are {}", change.state, places.len())));
-        };
-        change.state = state;
-        all.push(change);
-    }
     let mut writer = Writer::new(facts.operator, states, facts.groups, facts.epochs, false);
-    for rank in ranked(&all) {
-        writer.push(all[number(rank)])?;
+    let mut ranks = Vec::new();
+    for group in by_group(facts.groups, &places, changes)? {
+        rank(&group, &mut ranks);
+        ranks.iter().try_for_each(|&rank| writer.push(group.get(number(rank))))?;
     }
     writer.finish()
 }
 
-/// The order of changes, as ranks: key group, state, the first eight bytes of the key and the change's number in one integer, so that
-/// sorting moves little and seldom looks at keys.
-fn ranked(changes: &[Change<'_>]) -> Vec<u128> {
-    let rank = |(number, change): (usize, &Change<'_>)| {
-        let place = u128::from(change.group) << 16 | u128::from(change.state);
+/// The changes of each key group, with their states by their `places`. A group is small enough for a processor's cache, where sorting
+/// and packing it then happen; all changes at once are not, and would be waited for one by one.
+fn by_group(groups: KeyGroups, places: &[u16], changes: Vec<Changes>) -> Result<Vec<Changes>, FileError> {
+    let mut sizes = vec![(0, 0); usize::from(groups.end - groups.start)];
+    for (group, bytes) in changes.iter().flat_map(Changes::sizes) {
+        if !groups.contains(group) {
+            let KeyGroups { start, end } = groups;
+            return Err(FileError::Inconsistent(format!("a change lies in key group {group}, outside of {start} to {end}")));
+        }
+        let (changes, total) = &mut sizes[usize::from(group - groups.start)];
+        (*changes, *total) = (*changes + 1, *total + bytes);
+    }
+    let mut by_group: Vec<Changes> = sizes.into_iter().map(|(changes, bytes)| Changes::with_capacity(changes, bytes)).collect();
+    // Each part is freed when it is spread.
+    for part in changes {
+        for mut change in part.iter() {
+            let Some(&state) = places.get(usize::from(change.state)) else {
+                return Err(FileError::Inconsistent(format!("a change is of state {}, and there are {}", change.state, places.len())));
+            };
+            change.state = state;
+            by_group[usize::from(change.group - groups.start)].push(change);
+        }
+    }
+    Ok(by_group)
+}
+
+/// The order of the changes of one key group, as ranks: state, the first eight bytes of the key and the change's number in one integer,
+/// so that sorting moves little and seldom looks at keys.
+fn rank(changes: &Changes, ranks: &mut Vec<u128>) {
+    let rank = |(number, change): (usize, Change<'_>)| {
         // A snapshot has far fewer entries than a u32 counts: each takes more than a byte of memory.
-        place << 96 | u128::from(prefix(change.key)) << 32 | u128::from(number as u32)
+        u128::from(change.state) << 96 | u128::from(prefix(change.key)) << 32 | u128::from(number as u32)
     };
-    let mut ranks: Vec<u128> = changes.iter().enumerate().map(rank).collect();
+    ranks.clear();
+    ranks.extend(changes.iter().enumerate().map(rank));
     ranks.sort_unstable();
     // Where the first eight bytes are equal, the whole keys decide.
     for run in ranks.chunk_by_mut(|a, b| a >> 32 == b >> 32).filter(|run| run.len() > 1) {
-        run.sort_unstable_by_key(|&rank| changes[number(rank)].key);
+        run.sort_unstable_by_key(|&rank| changes.get(number(rank)).key);
     }
-    ranks
 }
 
 /// The change's number in a rank.

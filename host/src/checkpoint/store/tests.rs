@@ -91,7 +91,7 @@ fn state_of(changes: &[(u8, ChangeKind)], epoch: u64) -> crate::checkpoint::file
         packed.push(Change { group: u16::from(*key) % 128, state: 0, kind: *kind, key: &[*key], value });
     }
     let facts = FileFacts { operator: "count", states: &states(&["n"]), groups: ALL, epochs: Epochs::only(epoch) };
-    write(facts, &[packed]).unwrap()
+    write(facts, vec![packed]).unwrap()
 }
 
 /// All keys that a checkpoint holds.
