@@ -112,6 +112,13 @@ impl<'a, K> Meta<'a, K> {
         self.time
     }
 
+    /// The same, of a record that has no key though the operator has.
+    #[doc(hidden)]
+    #[inline]
+    pub fn without_key(&self) -> Meta<'a> {
+        Meta::new(self.keys, self.key, self.time, self.backend)
+    }
+
     /// Wall-clock time in milliseconds since the Unix epoch: a call to the host each time.
     pub fn processing_time(&self) -> i64 {
         self.backend.processing_time()

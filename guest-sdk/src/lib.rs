@@ -43,7 +43,7 @@
 //!
 //! [`OperatorListState`] and [`UnionListState`] belong to no key but to the subtask: to one of the operator's instances that run side
 //! by side. They are for what an instance knows as a whole, are there in every method, and are spread anew when the number of subtasks
-//! changes.
+//! changes. [`BroadcastState`] belongs to no key either: it is a map that all of them have alike, filled from a broadcast input.
 //!
 //! * `#[operator(key = K)]`: records have the key `K`, and state is kept per key. Without it there is neither.
 //! * `#[operator(name = "…", version = "…")]`: for people; the crate's name and version unless given.
@@ -71,7 +71,8 @@
 //!
 //! * `#[input] fn NAME(&mut self, value: V, meta: &Meta<K>, out: &mut Output<W>)`: called for each record. `V` is what records carry:
 //!   `&str` and `&[u8]` are borrowed from the batch, other types are read from it. `meta` has the key and the event time; it can be
-//!   left out, and so can `out`, which is an [`Output`] or a [`KeyedOutput`]. `NAME` is the name of the port.
+//!   left out, and so can `out`, which is an [`Output`] or a [`KeyedOutput`]. `NAME` is the name of the port. There may be several such
+//!   methods, with several outputs each: see below.
 //! * `#[open] fn NAME(&mut self, context: &Context)`: called once before the first record, to read the `config`.
 //! * `#[finish] fn NAME(&mut self, meta: &Meta<K>, out: &mut Output<W>)`: called when all input has ended, once for each key that has
 //!   state; of an operator that is not keyed, once. Here too, `meta` and `out` can be left out.
@@ -82,6 +83,93 @@
 //!   When several were since the last call, only the newest is told.
 //! * `#[close] fn NAME(&mut self)`: the subtask ends, at the end of its input, at a stop or because the job has failed. Not called when
 //!   the process is killed, nor of an instance that has panicked.
+//!
+//! # Several inputs and outputs
+//!
+//! Each method marked `#[input]` is a port, and all of them share the operator's state. So are the outputs: each parameter that is an
+//! [`Output`] or a [`KeyedOutput`] is a port of the parameter's name, and the same one wherever that name comes again, also in `finish`.
+//! The one named `out` is the first, else the one that comes first. This operator puts the names of items to what is sold of them:
+//!
+//! ```
+//! use cofferdam_sdk::prelude::*;
+//!
+//! #[operator(key = String)]
+//! struct Sales {
+//!     names: BroadcastState<String, String>,
+//!     sold: ReducingState<u64, Sum>,
+//! }
+//!
+//! #[operator]
+//! impl Sales {
+//!     #[input(broadcast)]
+//!     fn items(&mut self, line: &str) -> Result<()> {
+//!         let Some((item, name)) = line.split_once(',') else { bail!("no comma in {line:?}") };
+//!         self.names.insert(item, name.to_owned());
+//!         Ok(())
+//!     }
+//!
+//!     #[input(waits_for = "items")]
+//!     fn sales(&mut self, count: u64, meta: &Meta<String>, out: &mut Output<String>, unknown: &mut Output<u64>) -> Result<()> {
+//!         self.sold.add(count);
+//!         match self.names.get_ref(meta.key()) {
+//!             Some(name) => out.emit(format_args!("{name}: {}", self.sold.get().unwrap_or(0))),
+//!             None => {
+//!                 metrics::count("unknown", 1);
+//!                 unknown.emit(count);
+//!             }
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() {
+//! use cofferdam_sdk::testing::{Harness, keyed, value};
+//!
+//! let mut sales = Harness::<Sales>::new();
+//! sales.broadcast::<String>("items", ["7,bread", "8,milk"].map(value)).unwrap();
+//! let sent = sales.process_on::<u64>("sales", [keyed("7", 2), keyed("9", 1), keyed("7", 1)]).unwrap();
+//! assert_eq!(sent.values(), ["bread: 2", "bread: 3"]);
+//! assert_eq!(sent.side::<String, u64>("unknown"), [keyed("9".to_owned(), 1)]);
+//! assert_eq!(sales.counter("unknown"), 1);
+//! # }
+//! ```
+//!
+//! A job file says what feeds which input, and takes an output by its name; without one it means the first:
+//!
+//! ```toml
+//! [[operator]]
+//! uid = "sales"
+//! component = "sales.wasm"
+//! inputs = { items = ["items"], sales = ["tills"] }
+//!
+//! [[sink]]
+//! uid = "unknown"
+//! type = "file"
+//! path = "unknown"
+//! inputs = ["sales.unknown"]
+//! ```
+//!
+//! * `#[input(name = "…")]`: the port's name, if it is not the method's.
+//! * `#[input(broadcast)]`: every subtask gets every record, all in the same order. There is no key: `meta` is a `&Meta`, state that is
+//!   kept per key can't be used, and what is sent on goes through a [`KeyedOutput`] if the operator has keys. What is sent comes from
+//!   each subtask. An error here fails the job, whatever its settings say.
+//! * `#[input(waits_for = "…")]`: the broadcast input of this name is worked off to its end before the first record comes here.
+//!
+//! An [`Output`] keeps the key of the record at hand, so on a broadcast input of an operator with keys it isn't compiled:
+//!
+//! ```compile_fail
+//! # use cofferdam_sdk::prelude::*;
+//! # #[operator(key = String)]
+//! # struct Sales;
+//! #[operator]
+//! impl Sales {
+//!     #[input(broadcast)]
+//!     fn items(&mut self, line: &str, out: &mut Output<String>) -> Result<()> {
+//! #       out.emit(line);
+//! #       Ok(())
+//! #   }
+//! # }
+//! ```
 //!
 //! # State of a subtask
 //!
@@ -130,7 +218,10 @@
 //! # When something is wrong
 //!
 //! A method that returns an error rejects its record: what the record did to state and output is undone, the others go on, and the
-//! job's settings say what becomes of it. A panic ends the instance; the host undoes the whole batch.
+//! job's settings say what becomes of it; but on a broadcast input the job fails, since the subtasks' copies of broadcast state would
+//! come to differ. A panic ends the instance; the host undoes the whole batch.
+//!
+//! [`log`] writes into the host's log, and [`metrics`] counts.
 //!
 //! # Types
 //!
@@ -150,8 +241,10 @@ mod error;
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod export;
+mod input;
 mod key;
 mod log;
+pub mod metrics;
 mod operator;
 mod output;
 mod schema;
@@ -196,13 +289,13 @@ pub use output::{KeyedOutput, Output};
 pub use schema::{Schema, Structure};
 pub use serde;
 pub use state::{Aggregate, AggregatingState, ListIter, ListState, MapIter, MapState, Max, Min, Reduce, ReducingState, Sum, ValueState};
-pub use state::{OperatorListState, UnionListState};
+pub use state::{BroadcastState, OperatorListState, UnionListState};
 
 /// What an operator's file imports.
 pub mod prelude {
     pub use crate::{
-        Aggregate, AggregatingState, Context, Json, KeyedOutput, ListState, MapState, Max, Meta, Min, OperatorListState, Output, Reduce,
-        ReducingState, Result, Schema, Sum, UnionListState, ValueState, bail, operator, record,
+        Aggregate, AggregatingState, BroadcastState, Context, Json, KeyedOutput, ListState, MapState, Max, Meta, Min, OperatorListState,
+        Output, Reduce, ReducingState, Result, Schema, Sum, UnionListState, ValueState, bail, metrics, operator, record,
     };
 }
 
@@ -210,8 +303,9 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod private {
     pub use crate::codec::{read_postcard, write_postcard};
-    pub use crate::operator::{Fields, Operator, describe, input};
-    pub use crate::output::NoOutput;
+    pub use crate::input::{InputPort, input};
+    pub use crate::operator::{Fields, Operator, describe};
+    pub use crate::output::sends_without_key;
     pub use crate::scope::Scope;
     pub use crate::state::{Declared, Handle, StateDescriptor, Ttl};
 }

@@ -2,12 +2,13 @@
 
 use crate::backend::Backend;
 use crate::bindings::descriptor::OperatorDescriptor;
-use crate::codec::{Decode, Malformed};
 use crate::column::{Batch, Column};
 use crate::context::{Context, Meta};
 use crate::error::{Error, Result};
+use crate::input::InputPort;
 use crate::key::MaybeKey;
-use crate::output::{OutputPort, Port, port};
+use crate::metrics;
+use crate::output::{Buffer, Outputs};
 use crate::schema::Schema;
 use crate::scope::{Scope, set_no_record, set_record};
 use crate::state::StateDescriptor;
@@ -41,14 +42,17 @@ pub trait Fields: Sized + 'static {
 
 /// An operator's methods: what `#[operator]` on the `impl` implements.
 pub trait Operator: Fields {
-    /// The values of its input, as a type that borrows nothing.
+    /// The values of its first input that is no broadcast one, or of its first if all are, as a type that borrows nothing.
     type Input: Schema;
 
     /// What it sends records to.
-    type Output: OutputPort;
+    type Outputs: Outputs;
 
-    /// Its inputs' names and value schemas.
-    fn inputs() -> Vec<(&'static str, String)>;
+    /// Its inputs, in the order of their numbers.
+    const INPUTS: &'static [InputPort];
+
+    /// Its outputs' names, in the order of their numbers.
+    const OUTPUTS: &'static [&'static str];
 
     /// Its `open`.
     ///
@@ -60,13 +64,13 @@ pub trait Operator: Fields {
     ///
     /// # Errors
     /// If the value is not of the input's type, and what the method returns.
-    fn on_record(&mut self, port: u32, value: &[u8], meta: &Meta<'_, Self::Key>, out: &mut Self::Output) -> Result<()>;
+    fn on_record(&mut self, port: u32, value: &[u8], meta: &Meta<'_, Self::Key>, outputs: &mut Self::Outputs) -> Result<()>;
 
     /// Its `finish`.
     ///
     /// # Errors
     /// What the method returns.
-    fn on_finish(&mut self, meta: &Meta<'_, Self::Key>, out: &mut Self::Output) -> Result<()>;
+    fn on_finish(&mut self, meta: &Meta<'_, Self::Key>, outputs: &mut Self::Outputs) -> Result<()>;
 
     /// Its `snapshot`.
     ///
@@ -81,36 +85,24 @@ pub trait Operator: Fields {
     fn on_close(&mut self);
 }
 
-/// Reads a record's value for an input method.
-///
-/// # Errors
-/// Why it is no `T`.
-#[inline]
-pub fn input<'de, T: Decode<'de>>(bytes: &'de [u8]) -> Result<T> {
-    T::decode(bytes).map_err(bad_value)
-}
-
-#[cold]
-fn bad_value(error: Malformed) -> Error {
-    Error::new(format_args!("the value is {error}"))
-}
-
 /// The descriptor of `O`.
 pub fn describe<O: Operator>() -> OperatorDescriptor {
+    let mut outputs = Vec::new();
+    O::Outputs::describe::<O::Key>(O::OUTPUTS, &mut outputs);
     OperatorDescriptor {
         name: O::NAME.into(),
         version: O::VERSION.into(),
-        inputs: O::inputs().into_iter().map(|(name, schema)| port::<O::Key>(name, schema)).collect::<Vec<Port>>(),
-        outputs: O::Output::describe::<O::Key>(),
+        inputs: O::INPUTS.iter().map(InputPort::describe::<O::Key>).collect(),
+        outputs,
         states: O::states(),
         more: Vec::new(),
     }
 }
 
-/// An open operator with its output.
+/// An open operator with its outputs.
 pub struct Instance<O: Operator> {
     operator: O,
-    output: O::Output,
+    outputs: O::Outputs,
     scope: Scope,
 }
 
@@ -118,29 +110,36 @@ impl<O: Operator> Instance<O> {
     /// Builds the operator and opens it.
     pub(crate) fn open(backend: Backend) -> Result<Self> {
         set_no_record();
+        metrics::forget();
         let scope = Scope::new(backend);
         let mut operator = O::build(&scope);
         operator.on_open(&Context::new(scope.backend()))?;
+        let outputs = O::Outputs::new(&scope, 0, O::Key::KEYED);
+        let mut instance = Instance { operator, outputs, scope };
         // There is no key yet: it is operator state that it may have written.
-        operator.write_back();
-        let output = O::Output::new(&scope, O::Key::KEYED);
-        Ok(Instance { operator, output, scope })
+        instance.write_back();
+        Ok(instance)
     }
 
     /// Works on a batch. Records that fail are rejected, and the others go on.
     pub(crate) fn process(&mut self, port: u32, batch: &Batch) {
-        self.scope.begin(batch.keys.len());
+        let broadcast = O::INPUTS.get(port as usize).is_some_and(|input| input.broadcast);
+        if broadcast {
+            self.scope.begin_broadcast();
+        } else {
+            self.scope.begin(batch.keys.len());
+        }
         for index in 0..batch.values.len() {
-            let key = if O::Key::KEYED { batch.key_of[index] } else { 0 };
+            let key = if O::Key::KEYED && !broadcast { batch.key_of[index] } else { 0 };
             let time = batch.timestamps.get(index).copied();
             // A batch has fewer records than bytes of a guest's memory.
             set_record(index as u32);
             self.step(key, time);
             let meta = Meta::new(&batch.keys, key, time, self.scope.backend());
-            if let Err(error) = self.operator.on_record(port, batch.values.get(index), &meta, &mut self.output) {
+            if let Err(error) = self.operator.on_record(port, batch.values.get(index), &meta, &mut self.outputs) {
                 self.reject(index as u32, &error);
             }
-            self.output.buffer().flush_if_full();
+            self.outputs.each(&mut Buffer::flush_if_full);
         }
         self.end();
     }
@@ -153,12 +152,12 @@ impl<O: Operator> Instance<O> {
         for key in 0..calls as u32 {
             self.step(key, None);
             let meta = Meta::new(keys, key, None, self.scope.backend());
-            if let Err(error) = self.operator.on_finish(&meta, &mut self.output) {
-                self.operator.forget();
-                self.output.buffer().forget();
+            if let Err(error) = self.operator.on_finish(&meta, &mut self.outputs) {
+                self.outputs.each(&mut Buffer::forget);
+                self.forget();
                 return Err(error);
             }
-            self.output.buffer().flush_if_full();
+            self.outputs.each(&mut Buffer::flush_if_full);
         }
         self.end();
         Ok(())
@@ -169,8 +168,8 @@ impl<O: Operator> Instance<O> {
         self.without_key();
         let saved = self.operator.on_snapshot(checkpoint);
         match &saved {
-            Ok(()) => self.operator.write_back(),
-            Err(_) => self.operator.forget(),
+            Ok(()) => self.write_back(),
+            Err(_) => self.forget(),
         }
         saved
     }
@@ -179,13 +178,14 @@ impl<O: Operator> Instance<O> {
     pub(crate) fn checkpoint_complete(&mut self, checkpoint: u64) {
         self.without_key();
         self.operator.on_checkpoint_complete(checkpoint);
-        self.operator.write_back();
+        self.write_back();
     }
 
     /// The end.
     pub(crate) fn close(&mut self) {
         self.without_key();
         self.operator.on_close();
+        metrics::send(self.scope.backend());
     }
 
     /// A call begins that is about no key.
@@ -198,20 +198,33 @@ impl<O: Operator> Instance<O> {
     #[inline]
     fn step(&mut self, key: u32, time: Option<i64>) {
         self.scope.step(key);
-        self.output.buffer().step(key, time);
+        self.outputs.each(&mut |buffer| buffer.step(key, time));
     }
 
     /// The current record is bad: nothing of what it did remains.
     #[cold]
     fn reject(&mut self, record: u32, error: &Error) {
         self.operator.undo();
-        self.output.buffer().undo();
+        self.outputs.each(&mut Buffer::undo);
+        metrics::undo();
         self.scope.backend().reject(record, error.message());
     }
 
     fn end(&mut self) {
         set_no_record();
+        self.write_back();
+        self.outputs.each(&mut Buffer::end);
+    }
+
+    /// The call succeeds: the host is told what has gathered.
+    fn write_back(&mut self) {
         self.operator.write_back();
-        self.output.buffer().end();
+        metrics::send(self.scope.backend());
+    }
+
+    /// The call fails: what has gathered is forgotten.
+    fn forget(&mut self) {
+        self.operator.forget();
+        metrics::forget();
     }
 }

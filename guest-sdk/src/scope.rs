@@ -37,19 +37,33 @@ pub struct Scope(Rc<Inner>);
 struct Inner {
     keys: Cell<u32>,
     key: Cell<u32>,
+    broadcast: Cell<bool>,
     step: Cell<u64>,
     backend: Backend,
 }
 
 impl Scope {
     pub(crate) fn new(backend: Backend) -> Self {
-        Scope(Rc::new(Inner { keys: Cell::new(0), key: Cell::new(0), step: Cell::new(0), backend }))
+        let (keys, key, broadcast, step) = (Cell::new(0), Cell::new(0), Cell::new(false), Cell::new(0));
+        Scope(Rc::new(Inner { keys, key, broadcast, step, backend }))
     }
 
     /// A call with so many keys begins.
     pub(crate) fn begin(&self, keys: usize) {
         // Keys come in a column, whose length fits.
         self.0.keys.set(keys as u32);
+        self.0.broadcast.set(false);
+    }
+
+    /// A call begins with records that every subtask gets; they have no keys.
+    pub(crate) fn begin_broadcast(&self) {
+        self.0.keys.set(0);
+        self.0.broadcast.set(true);
+    }
+
+    /// Whether every subtask gets the record at hand.
+    pub(crate) fn is_broadcast(&self) -> bool {
+        self.0.broadcast.get()
     }
 
     /// The next record, or key of `finish`, begins: its key by index.

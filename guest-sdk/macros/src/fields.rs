@@ -33,7 +33,7 @@ struct Ttl {
 /// The types of state that is kept per key,
 const KEYED_STATES: &[&str] = &["ValueState", "ListState", "MapState", "ReducingState", "AggregatingState"];
 /// and of state that is kept per subtask.
-const OPERATOR_STATES: &[&str] = &["OperatorListState", "UnionListState"];
+const OPERATOR_STATES: &[&str] = &["OperatorListState", "UnionListState", "BroadcastState"];
 
 /// The struct without our attributes, and its `Fields`.
 pub fn expand(arguments: TokenStream, mut item: ItemStruct) -> Result<TokenStream> {

@@ -2,7 +2,9 @@
 //! the SDK, and everything that does something is there.
 
 mod fields;
+mod implement;
 mod methods;
+mod ports;
 mod schema;
 mod serde_attributes;
 #[cfg(test)]

@@ -82,7 +82,7 @@ fn structs_that_are_no_operators_are_refused() {
                     n: u64,
                 }
             ),
-            "`#[state]` goes on a field of one of the types ValueState, ListState, MapState, ReducingState, AggregatingState, OperatorListState, UnionListState",
+            "`#[state]` goes on a field of one of the types ValueState, ListState, MapState, ReducingState, AggregatingState, OperatorListState, UnionListState, BroadcastState",
         ),
         (
             quote!(key = u8),
@@ -157,17 +157,13 @@ fn methods_that_do_not_fit_their_marks_are_refused() {
         (quote!(impl A {}), "an operator needs an input: a method marked `#[input]`"),
         (quote!(impl A { #[open] fn open(&mut self) -> Result<()> {} }), "an operator needs an input: a method marked `#[input]`"),
         (quote!(impl T for A { #[input] fn a(&mut self, a: u8) {} }), "`#[operator]` goes on the operator's own `impl`, not on a trait's"),
-        (
-            quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[input] fn b(&mut self, b: u8) {} }),
-            "an operator has one input for now, and this one has `a` already",
-        ),
         (quote!(impl A { #[input] fn a(&mut self) {} }), "an input takes the record's value: `fn name(&mut self, value: V, …)`"),
         (quote!(impl A { #[input] fn a(&self, a: u8) {} }), "a marked method begins with `&mut self`"),
         (quote!(impl A { #[input] async fn a(&mut self, a: u8) {} }), "operators are synchronous"),
         (quote!(impl A { #[input] #[open] fn a(&mut self, a: u8) {} }), "a method has one mark"),
         (
             quote!(impl A { #[input] fn a(&mut self, a: u8, out: &mut Output<u8>, meta: &Meta) {} }),
-            "`#[input]` takes `&mut self` and a value, and if wanted `meta: &Meta<K>` and `out: &mut Output<V>`, in this order",
+            "`#[input]` takes `&mut self` and a value, and if wanted `meta: &Meta<K>` and outputs as `out: &mut Output<V>`, in this order",
         ),
         (
             quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[open] fn open(&mut self, c: &Context, out: &mut Output<u8>) {} }),
@@ -181,6 +177,64 @@ fn methods_that_do_not_fit_their_marks_are_refused() {
             quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[finish] fn b(&mut self) {} #[finish] fn c(&mut self) {} }),
             "`b` has this mark already",
         ),
+    ];
+    for (item, message) in cases {
+        assert_eq!(methods_error(item), message);
+    }
+}
+
+#[test]
+fn ports_that_do_not_fit_each_other_are_refused() {
+    let cases = [
+        (
+            quote!(impl A { #[input(keyed)] fn a(&mut self, a: u8) {} }),
+            "`#[input]` takes `name = \"…\"`, `broadcast` and `waits_for = \"…\"`",
+        ),
+        (
+            quote!(impl A { #[input(name = "a.b")] fn a(&mut self, a: u8) {} }),
+            "`a.b` can't name a port: names consist of letters from a to z, digits, `-` and `_`",
+        ),
+        (
+            quote!(impl A { #[input] fn flüge(&mut self, a: u8) {} }),
+            "`flüge` can't name a port: names consist of letters from a to z, digits, `-` and `_`",
+        ),
+        (quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[input(name = "a")] fn b(&mut self, b: u8) {} }), "there are two inputs `a`"),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[input(waits_for = "c")] fn b(&mut self, b: u8) {} }),
+            "there is no input `c` that could be waited for",
+        ),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[input(waits_for = "a")] fn b(&mut self, b: u8) {} }),
+            "only broadcast inputs can be waited for, and `a` is not marked `#[input(broadcast)]`",
+        ),
+        (
+            quote!(impl A {
+                #[input] fn c(&mut self, c: u8) {}
+                #[input(broadcast, waits_for = "b")] fn a(&mut self, a: u8) {}
+                #[input(broadcast, waits_for = "a")] fn b(&mut self, b: u8) {}
+            }),
+            "`a` would wait for itself for ever",
+        ),
+        (
+            quote!(impl A { #[input(broadcast)] fn a(&mut self, a: u8, meta: &Meta<String>) {} }),
+            "a record of a broadcast input has no key: take `meta: &Meta`",
+        ),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[input] fn b(&mut self, b: &Flight) {} }),
+            "only `&str` and `&[u8]` are borrowed from the batch: take other values themselves",
+        ),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: u8, _: &mut Output<u8>) {} }),
+            "an output's parameter is named as its port, as in `out: &mut Output<V>`",
+        ),
+        (
+            quote!(impl A {
+                #[input] fn a(&mut self, a: u8, out: &mut Output<u8>, _late: &mut Output<u8>) {}
+                #[finish] fn b(&mut self, late: &mut KeyedOutput<u8, u8>) {}
+            }),
+            "output `late` has another type in `a`: it is one port, and written alike everywhere",
+        ),
+        (quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[finish(late)] fn b(&mut self) {} }), "unexpected token in attribute"),
     ];
     for (item, message) in cases {
         assert_eq!(methods_error(item), message);

@@ -57,6 +57,22 @@ impl Backend {
         operator_state::list_update(state, values);
     }
 
+    pub(crate) fn broadcast_get(&self, state: u32, fields: &Column) -> Cells {
+        operator_state::broadcast_get(state, fields)
+    }
+
+    pub(crate) fn broadcast_scan(&self, state: u32, start: &[u8], max_bytes: u32) -> (Column, Column) {
+        operator_state::broadcast_scan(state, start, max_bytes)
+    }
+
+    pub(crate) fn broadcast_put(&self, state: u32, fields: &Column, values: &Column) {
+        operator_state::broadcast_put(state, fields, values);
+    }
+
+    pub(crate) fn broadcast_remove(&self, state: u32, fields: &Column) {
+        operator_state::broadcast_remove(state, fields);
+    }
+
     pub(crate) fn emit(&self, port: u32, keys: &EmitKeys, values: &Column, times: &[i64]) {
         output::emit(port, keys, values, times);
     }
@@ -75,5 +91,13 @@ impl Backend {
 
     pub(crate) fn processing_time(&self) -> i64 {
         runtime::processing_time()
+    }
+
+    pub(crate) fn count(&self, metric: &str, by: u64) {
+        runtime::count(metric, by);
+    }
+
+    pub(crate) fn gauge(&self, metric: &str, value: f64) {
+        runtime::gauge(metric, value);
     }
 }

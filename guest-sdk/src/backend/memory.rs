@@ -1,4 +1,4 @@
-//! A stand-in for the host: state, output and rejections in memory, with the host's undo of a failed call.
+//! A stand-in for the host: state, output, rejections and metrics in memory, with the host's undo of a failed call.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -7,6 +7,9 @@ use std::rc::Rc;
 use super::keyed::KeyedMemory;
 use crate::backend::EmitKeys;
 use crate::column::{Cells, Column};
+
+/// The key under which broadcast state is kept.
+const EVERY: &[u8] = &[];
 
 /// An operator state.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +27,7 @@ pub(crate) struct Backend(Rc<RefCell<Memory>>);
 /// A record that was emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Emitted {
+    pub(crate) port: u32,
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
     pub(crate) time: Option<i64>,
@@ -34,6 +38,8 @@ pub(crate) struct Emitted {
 pub(crate) struct Memory {
     /// By the states' indices in the descriptor.
     pub(crate) states: KeyedMemory,
+    /// Broadcast state, by the states' indices, each as the map of an empty key.
+    pub(crate) broadcast: KeyedMemory,
     /// Operator state, by the states' indices in the descriptor.
     pub(crate) lists: BTreeMap<usize, OperatorList>,
     /// The keys of the call at hand.
@@ -41,6 +47,12 @@ pub(crate) struct Memory {
     /// What it has emitted and rejected.
     pub(crate) emitted: Vec<Emitted>,
     pub(crate) rejected: Vec<(u32, String)>,
+    /// What it has told of its metrics.
+    counted: Vec<(String, u64)>,
+    gauged: Vec<(String, f64)>,
+    /// Metrics, of all calls that have succeeded.
+    pub(crate) counters: BTreeMap<String, u64>,
+    pub(crate) gauges: BTreeMap<String, f64>,
     /// Operator state as it was before each of its writes.
     undo_lists: Vec<(usize, OperatorList)>,
     /// The functions that were called since they were last looked at, for tests of the cache.
@@ -52,22 +64,28 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// A host with empty state.
-    pub(crate) fn new(states: KeyedMemory, config: String, context: Vec<(String, String)>) -> Self {
-        Memory { states, config, context, ..Memory::default() }
+    pub(crate) fn new(states: KeyedMemory, broadcast: KeyedMemory, config: String, context: Vec<(String, String)>) -> Self {
+        Memory { states, broadcast, config, context, ..Memory::default() }
     }
 
     /// The call has succeeded: what it wrote stays.
     pub(crate) fn commit(&mut self) {
         self.states.commit();
+        self.broadcast.commit();
         self.undo_lists.clear();
+        self.counted.drain(..).for_each(|(metric, by)| *self.counters.entry(metric).or_default() += by);
+        self.gauges.extend(self.gauged.drain(..));
     }
 
     /// The call has failed: as if it had never been.
     pub(crate) fn undo(&mut self) {
         self.states.undo();
+        self.broadcast.undo();
         self.lists.extend(self.undo_lists.drain(..).rev());
         self.emitted.clear();
         self.rejected.clear();
+        self.counted.clear();
+        self.gauged.clear();
     }
 
     fn key(&self, key: u32) -> Vec<u8> {
@@ -170,7 +188,29 @@ impl Backend {
         memory.undo_lists.push((state as usize, old));
     }
 
-    pub(crate) fn emit(&self, _port: u32, keys: &EmitKeys, values: &Column, times: &[i64]) {
+    pub(crate) fn broadcast_get(&self, state: u32, fields: &Column) -> Cells {
+        let mut memory = self.called("broadcast-get");
+        let mut cells = Cells { present: Vec::new(), values: Column::new() };
+        fields.iter().for_each(|field| memory.broadcast.read(state as usize, EVERY, field, &mut cells));
+        cells
+    }
+
+    pub(crate) fn broadcast_scan(&self, state: u32, start: &[u8], max_bytes: u32) -> (Column, Column) {
+        self.called("broadcast-scan").broadcast.scan(state as usize, EVERY, start, max_bytes)
+    }
+
+    pub(crate) fn broadcast_put(&self, state: u32, fields: &Column, values: &Column) {
+        assert_eq!(fields.len(), values.len(), "as many fields as values");
+        let mut memory = self.called("broadcast-put");
+        fields.iter().zip(values.iter()).for_each(|(field, value)| memory.broadcast.put(state as usize, EVERY, field, value));
+    }
+
+    pub(crate) fn broadcast_remove(&self, state: u32, fields: &Column) {
+        let mut memory = self.called("broadcast-remove");
+        fields.iter().for_each(|field| memory.broadcast.remove(state as usize, EVERY, field));
+    }
+
+    pub(crate) fn emit(&self, port: u32, keys: &EmitKeys, values: &Column, times: &[i64]) {
         let mut memory = self.called("emit");
         assert!(times.is_empty() || times.len() == values.len(), "as many event times as values, or none");
         for (index, value) in values.iter().enumerate() {
@@ -179,7 +219,7 @@ impl Backend {
                 EmitKeys::Known(keys) => memory.key(keys[index]),
                 EmitKeys::Fresh(keys) => keys.get(index).to_vec(),
             };
-            memory.emitted.push(Emitted { key, value: value.to_vec(), time: times.get(index).copied() });
+            memory.emitted.push(Emitted { port, key, value: value.to_vec(), time: times.get(index).copied() });
         }
     }
 
@@ -197,5 +237,13 @@ impl Backend {
 
     pub(crate) fn processing_time(&self) -> i64 {
         self.memory().processing_time
+    }
+
+    pub(crate) fn count(&self, metric: &str, by: u64) {
+        self.called("count").counted.push((metric.into(), by));
+    }
+
+    pub(crate) fn gauge(&self, metric: &str, value: f64) {
+        self.called("gauge").gauged.push((metric.into(), value));
     }
 }

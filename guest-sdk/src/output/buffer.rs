@@ -31,6 +31,8 @@ struct Chunk {
 #[derive(Debug)]
 pub struct Buffer {
     scope: Scope,
+    /// The output's number.
+    port: u32,
     /// The record at hand: its key and its event time.
     key: u32,
     time: Option<i64>,
@@ -77,9 +79,9 @@ impl Chunk {
 }
 
 impl Buffer {
-    pub(super) fn new(scope: &Scope) -> Self {
+    pub(super) fn new(scope: &Scope, port: u32) -> Self {
         let (before, chunk) = (Vec::new(), Chunk::new());
-        Buffer { scope: scope.clone(), key: 0, time: None, before, chunk, mark: 0, mixed: false }
+        Buffer { scope: scope.clone(), port, key: 0, time: None, before, chunk, mark: 0, mixed: false }
     }
 
     /// The next record, or key of `finish`, begins.
@@ -183,10 +185,10 @@ impl Buffer {
     fn flush(&mut self) {
         let host = self.scope.backend();
         for chunk in self.before.drain(..) {
-            host.emit(0, &chunk.keys, &chunk.values, &chunk.times);
+            host.emit(self.port, &chunk.keys, &chunk.values, &chunk.times);
         }
         if self.chunk.len() > 0 {
-            host.emit(0, &self.chunk.keys, &self.chunk.values, &self.chunk.times);
+            host.emit(self.port, &self.chunk.keys, &self.chunk.values, &self.chunk.times);
             self.chunk.truncate(0);
         }
     }

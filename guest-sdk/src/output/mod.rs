@@ -1,19 +1,21 @@
 //! What an operator sends on: packed into columns, given to the host when enough has gathered and when the call ends.
 
 mod buffer;
+mod ports;
 #[cfg(test)]
 mod tests;
 
 use std::marker::PhantomData;
 
-pub use crate::bindings::descriptor::Port;
-use crate::codec::{Encode, EncodeAs, Value};
-use crate::key::{AsKey, Key, MaybeKey, NoKey};
-use crate::scope::Scope;
+use crate::codec::{Encode, EncodeAs};
+use crate::key::{AsKey, Key};
 pub(crate) use buffer::Buffer;
 use buffer::To;
+pub(crate) use ports::port;
+pub use ports::{OutputPort, Outputs, Port, sends_without_key};
 
-/// Records of `V` that keep the key of the record at hand, if the operator is keyed.
+/// Records of `V` that keep the key of the record at hand, if the operator is keyed; so it can't be taken on a broadcast input of such an
+/// operator.
 ///
 /// What is sent leaves when the call ends. What a record has sent before its method fails never leaves.
 #[derive(Debug)]
@@ -77,87 +79,4 @@ impl<K: Key, V: Encode> KeyedOutput<K, V> {
         };
         self.buffer.push_to(to, time, |bytes| value.encode_as(bytes));
     }
-}
-
-/// In place of an output, of operators that have none.
-#[derive(Debug)]
-pub struct NoOutput(Buffer);
-
-/// An output, or none, as the macros and the driver see it. `Same` is the operator's own key.
-pub trait OutputPort: Sized {
-    /// The key of its records.
-    type Key<Same: MaybeKey>: MaybeKey;
-
-    /// The value of its records.
-    type Value: Value;
-
-    /// What the descriptor says about it.
-    fn describe<Same: MaybeKey>() -> Vec<Port>;
-
-    /// A new one, for an operator that is keyed or not.
-    fn new(scope: &Scope, keyed: bool) -> Self;
-
-    /// Where its records gather.
-    fn buffer(&mut self) -> &mut Buffer;
-}
-
-impl<V: Value> OutputPort for Output<V> {
-    type Key<Same: MaybeKey> = Same;
-    type Value = V;
-
-    fn describe<Same: MaybeKey>() -> Vec<Port> {
-        vec![port::<Same>("out", V::schema())]
-    }
-
-    fn new(scope: &Scope, keyed: bool) -> Self {
-        Output { buffer: Buffer::new(scope), keyed, value: PhantomData }
-    }
-
-    #[inline]
-    fn buffer(&mut self) -> &mut Buffer {
-        &mut self.buffer
-    }
-}
-
-impl<K: Key, V: Value> OutputPort for KeyedOutput<K, V> {
-    type Key<Same: MaybeKey> = K;
-    type Value = V;
-
-    fn describe<Same: MaybeKey>() -> Vec<Port> {
-        vec![port::<K>("out", V::schema())]
-    }
-
-    fn new(scope: &Scope, _keyed: bool) -> Self {
-        KeyedOutput { buffer: Buffer::new(scope), record: PhantomData }
-    }
-
-    #[inline]
-    fn buffer(&mut self) -> &mut Buffer {
-        &mut self.buffer
-    }
-}
-
-impl OutputPort for NoOutput {
-    type Key<Same: MaybeKey> = NoKey;
-    type Value = ();
-
-    fn describe<Same: MaybeKey>() -> Vec<Port> {
-        Vec::new()
-    }
-
-    fn new(scope: &Scope, _keyed: bool) -> Self {
-        NoOutput(Buffer::new(scope))
-    }
-
-    #[inline]
-    fn buffer(&mut self) -> &mut Buffer {
-        &mut self.0
-    }
-}
-
-/// A descriptor's entry for a port whose records have the key `K`.
-pub(crate) fn port<K: MaybeKey>(name: &str, value_schema: String) -> Port {
-    let partitioning = if K::KEYED { "keyed" } else { "any" };
-    let key_schema = K::schema_or_empty();
-    Port { name: name.into(), partitioning: partitioning.into(), key_schema, value_schema, more: Vec::new() }
 }

@@ -38,9 +38,9 @@ impl Declared {
         StateDescriptor { name: self.name.into(), kind: kind.into(), schema, version: self.version, more: ttl.collect() }
     }
 
-    /// A descriptor's entry for a map.
-    pub(super) fn describe_map(self, field_schema: String, schema: String) -> StateDescriptor {
-        let mut state = self.describe("map", schema);
+    /// A descriptor's entry for a state that has fields.
+    pub(super) fn describe_fields(self, kind: &str, field_schema: String, schema: String) -> StateDescriptor {
+        let mut state = self.describe(kind, schema);
         state.more.push((FIELD_SCHEMA.into(), field_schema));
         state
     }

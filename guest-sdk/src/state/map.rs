@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::mem;
 
 use super::cache::found;
-use super::map_iter::MapIter;
+use super::journal::Journal;
+use super::map_iter::{MapIter, Origin};
 use super::overlay::Overlay;
 use super::slot::Slot;
 use super::{Declared, Handle, StateDescriptor};
@@ -52,14 +53,12 @@ use crate::scope::Scope;
 /// ```
 #[derive(Debug)]
 pub struct MapState<F, T> {
-    pub(super) scope: Scope,
-    pub(super) state: u32,
-    pub(super) name: &'static str,
+    scope: Scope,
+    state: u32,
+    name: &'static str,
     /// What the call knows.
-    pub(super) overlay: Overlay<T>,
-    /// How to undo what the record of step `noted_at` has done, oldest first.
-    journal: Vec<Step<T>>,
-    noted_at: u64,
+    overlay: Overlay<T>,
+    journal: Journal<Step<T>>,
     /// The field at hand.
     field: Vec<u8>,
     /// The same as a column, for the host.
@@ -137,15 +136,15 @@ impl<F: Key, T: Value> MapState<F, T> {
     /// Removes all fields.
     pub fn clear(&mut self) {
         let key = self.key();
-        self.begin_note();
+        let record = self.scope.current_step();
         let entries: Vec<u32> = self.overlay.of_key(key).collect();
         for entry in entries {
             let old = mem::take(self.overlay.slot_mut(entry));
-            self.journal.push(Step::Slot(entry, old));
+            self.journal.note(record, Step::Slot(entry, old));
         }
         if !self.overlay.is_cleared(key) {
             self.overlay.set_cleared(key, true);
-            self.journal.push(Step::Cleared);
+            self.journal.note(record, Step::Cleared);
         }
     }
 
@@ -186,8 +185,16 @@ impl<F: Key, T: Value> MapState<F, T> {
     }
 
     fn entries_from(&mut self, from: Vec<u8>, page_bytes: u32) -> MapIter<'_, F, T> {
-        self.key();
-        MapIter::new(self, from, page_bytes)
+        let key = self.key();
+        let known = |entry: &u32| !matches!(self.overlay.slot(*entry), Slot::Unread);
+        let own = self.overlay.of_key(key).filter(known).collect();
+        let origin = Origin {
+            scope: &self.scope,
+            state: self.state,
+            name: self.name,
+            scan: |scope, state, from, max_bytes| scope.backend().map_scan(state, scope.key(), from, max_bytes),
+        };
+        MapIter::new(origin, &self.overlay, own, from, !self.overlay.is_cleared(key), page_bytes)
     }
 
     #[inline]
@@ -231,25 +238,15 @@ impl<F: Key, T: Value> MapState<F, T> {
     /// Changes the slot of the field at hand.
     fn replace(&mut self, new: Slot<T>) {
         let key = self.key();
-        self.begin_note();
         let entry = self.overlay.entry(key, &self.field);
         let old = mem::replace(self.overlay.slot_mut(entry), new);
-        self.journal.push(Step::Slot(entry, old));
-    }
-
-    /// To be called before something is noted in the journal: what it holds may be another record's.
-    fn begin_note(&mut self) {
-        let step = self.scope.current_step();
-        if self.noted_at != step {
-            self.noted_at = step;
-            self.journal.clear();
-        }
+        self.journal.note(self.scope.current_step(), Step::Slot(entry, old));
     }
 }
 
 impl<F: Key, T: Value> Handle for MapState<F, T> {
     fn describe(declared: Declared) -> StateDescriptor {
-        declared.describe_map(F::key_schema(), T::schema())
+        declared.describe_fields("map", F::key_schema(), T::schema())
     }
 
     fn attach(scope: &Scope, index: u32, declared: Declared) -> Self {
@@ -258,8 +255,7 @@ impl<F: Key, T: Value> Handle for MapState<F, T> {
             state: index,
             name: declared.name,
             overlay: Overlay::new(),
-            journal: Vec::new(),
-            noted_at: 0,
+            journal: Journal::new(),
             field: Vec::new(),
             column: Column::new(),
             of: PhantomData,
@@ -268,10 +264,7 @@ impl<F: Key, T: Value> Handle for MapState<F, T> {
 
     #[inline]
     fn undo(&mut self) {
-        if self.noted_at != self.scope.current_step() {
-            return;
-        }
-        while let Some(step) = self.journal.pop() {
+        while let Some(step) = self.journal.pop(self.scope.current_step()) {
             match step {
                 Step::Slot(entry, old) => *self.overlay.slot_mut(entry) = old,
                 Step::Cleared => self.overlay.set_cleared(self.scope.key(), false),

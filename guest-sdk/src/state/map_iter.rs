@@ -1,17 +1,30 @@
 //! [`MapIter`]: the fields of a map in order, of what the host has and what the call has changed.
 
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 
-use super::MapState;
+use super::overlay::Overlay;
 use super::slot::Slot;
 use crate::codec::Value;
 use crate::column::Column;
 use crate::key::{Key, MaybeKey};
+use crate::scope::Scope;
+
+/// Where the host has the map.
+#[derive(Debug)]
+pub(super) struct Origin<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) state: u32,
+    pub(super) name: &'static str,
+    /// A page of it: of a state, from a field on, of so many bytes.
+    pub(super) scan: fn(&Scope, u32, &[u8], u32) -> (Column, Column),
+}
 
 /// The fields of a map, in order, with their values.
 #[derive(Debug)]
 pub struct MapIter<'a, F, T> {
-    map: &'a MapState<F, T>,
+    origin: Origin<'a>,
+    overlay: &'a Overlay<T>,
     /// Entries of the host's that are at hand, and the next of them.
     fields: Column,
     values: Column,
@@ -21,17 +34,24 @@ pub struct MapIter<'a, F, T> {
     page_bytes: u32,
     /// Entries that the call knows better, the last of them first.
     own: Vec<u32>,
+    of: PhantomData<fn() -> F>,
 }
 
 impl<'a, F: Key, T: Value> MapIter<'a, F, T> {
-    /// From a field on. `map` knows of the current key.
-    pub(super) fn new(map: &'a MapState<F, T>, from: Vec<u8>, page_bytes: u32) -> Self {
-        let (overlay, key) = (&map.overlay, map.scope.key());
-        let known = |entry: &u32| !matches!(overlay.slot(*entry), Slot::Unread) && overlay.field(*entry) >= from.as_slice();
-        let mut own: Vec<u32> = overlay.of_key(key).filter(known).collect();
+    /// From a field on, of `own`, which are entries of the map that the call knows, and of what the host has if that counts.
+    pub(super) fn new(
+        origin: Origin<'a>,
+        overlay: &'a Overlay<T>,
+        mut own: Vec<u32>,
+        from: Vec<u8>,
+        host_counts: bool,
+        page_bytes: u32,
+    ) -> Self {
+        own.retain(|entry| overlay.field(*entry) >= from.as_slice());
         own.sort_unstable_by(|a, b| overlay.field(*b).cmp(overlay.field(*a)));
-        let from = Some(from).filter(|_| !overlay.is_cleared(key));
-        MapIter { map, fields: Column::new(), values: Column::new(), next: 0, from, page_bytes, own }
+        let from = host_counts.then_some(from);
+        let (fields, values) = (Column::new(), Column::new());
+        MapIter { origin, overlay, fields, values, next: 0, from, page_bytes, own, of: PhantomData }
     }
 
     /// Sees to it that the host's next entry is at hand; false if there is none.
@@ -40,8 +60,8 @@ impl<'a, F: Key, T: Value> MapIter<'a, F, T> {
             return true;
         }
         let Some(from) = self.from.take() else { return false };
-        let MapState { scope, state, .. } = self.map;
-        (self.fields, self.values) = scope.backend().map_scan(*state, scope.key(), &from, self.page_bytes);
+        let Origin { scope, state, scan, .. } = self.origin;
+        (self.fields, self.values) = scan(scope, state, &from, self.page_bytes);
         self.next = 0;
         let Some(last) = self.fields.len().checked_sub(1) else { return false };
         // What comes right after the last field.
@@ -56,7 +76,7 @@ impl<'a, F: Key, T: Value> MapIter<'a, F, T> {
     /// Takes the next entry that the call knows itself, if it is not behind the host's next one; which goes, if it is of the same field.
     fn take_own(&mut self, host_has: bool) -> Option<(&'a [u8], &'a Slot<T>)> {
         let entry = *self.own.last()?;
-        let field = self.map.overlay.field(entry);
+        let field = self.overlay.field(entry);
         if host_has {
             match field.cmp(self.fields.get(self.next)) {
                 Ordering::Greater => return None,
@@ -65,13 +85,13 @@ impl<'a, F: Key, T: Value> MapIter<'a, F, T> {
             }
         }
         self.own.pop();
-        Some((field, self.map.overlay.slot(entry)))
+        Some((field, self.overlay.slot(entry)))
     }
 
     fn read<R>(&self, result: Result<R, crate::codec::Malformed>) -> R {
         match result {
             Ok(read) => read,
-            Err(error) => super::unreadable(self.map.name, &error),
+            Err(error) => super::unreadable(self.origin.name, &error),
         }
     }
 }

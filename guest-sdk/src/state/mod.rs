@@ -1,11 +1,15 @@
-//! State per key and per subtask: the handles that operators declare as fields, and the cache between them and the host.
+//! State per key and per subtask: the handles that operators declare as fields, and the caches between them and the host.
 //!
 //! The host is reached in bulk. What a call reads is fetched once for all its keys, at the first read; what it writes is kept until
 //! the call ends, and then written at once. Of each record the handles remember how to undo it.
 
 mod aggregating;
+mod broadcast;
+#[cfg(test)]
+mod broadcast_tests;
 mod cache;
 mod declared;
+mod journal;
 mod list;
 mod map;
 mod map_iter;
@@ -22,6 +26,7 @@ mod ttl_tests;
 mod value;
 
 pub use aggregating::{Aggregate, AggregatingState};
+pub use broadcast::BroadcastState;
 pub use declared::{Declared, Ttl};
 pub use list::{ListIter, ListState};
 pub use map::MapState;

@@ -1,4 +1,4 @@
-//! [`Overlay`]: what a call knows of the fields of maps, for all its keys. Nothing is allocated for a field: most of them are looked at
+//! [`Overlay`]: what is known of the fields of maps, for all keys of a call. Nothing is allocated for a field: most of them are looked at
 //! once and forgotten.
 
 use super::slot::Slot;
@@ -47,6 +47,11 @@ impl<T> Overlay<T> {
     #[inline]
     pub(super) fn has_key(&self, key: u32) -> bool {
         (key as usize) < self.keys.len()
+    }
+
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Begins a call with so many keys.

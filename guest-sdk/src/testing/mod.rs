@@ -41,13 +41,18 @@
 //! ```
 
 mod harness;
+mod input;
+mod look;
+#[cfg(test)]
+mod port_tests;
+mod processed;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
-pub use harness::{AsInputKey, Harness, Raw};
+pub use harness::Harness;
+pub use input::{AsInputKey, Raw};
+pub use processed::{Failure, Processed, Rejected};
 pub use snapshot::Snapshot;
 
 use crate::key::NoKey;
@@ -79,59 +84,3 @@ pub fn value<V>(value: V) -> Record<NoKey, V> {
 pub fn keyed<K, V>(key: K, value: V) -> Record<K, V> {
     Record { key, value, time: None }
 }
-
-/// A record that the operator refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    /// Its place among the records that were given, from 0 on.
-    pub record: usize,
-    /// Why.
-    pub message: String,
-}
-
-/// What came of some records.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Processed<K, V> {
-    /// What the operator sent, in order.
-    pub records: Vec<Record<K, V>>,
-    /// What it refused.
-    pub rejected: Vec<Rejected>,
-}
-
-impl<K: Clone, V: Clone> Processed<K, V> {
-    /// The values that were sent.
-    pub fn values(&self) -> Vec<V> {
-        self.records.iter().map(|record| record.value.clone()).collect()
-    }
-
-    /// The keys and values that were sent.
-    pub fn pairs(&self) -> Vec<(K, V)> {
-        self.records.iter().map(|record| (record.key.clone(), record.value.clone())).collect()
-    }
-}
-
-/// Why a call failed as a whole. The batch is undone and the instance replaced, as the host would do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// `finish` returned this error.
-    Error(String),
-    /// The operator panicked.
-    Panic {
-        /// While working on which record, of those that were given, from 0 on; none: on no record.
-        record: Option<usize>,
-        /// What it said.
-        message: String,
-    },
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Error(message) => f.write_str(message),
-            Failure::Panic { record: Some(record), message } => write!(f, "panic on record {record}: {message}"),
-            Failure::Panic { record: None, message } => write!(f, "panic: {message}"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}

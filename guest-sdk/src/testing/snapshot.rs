@@ -11,6 +11,8 @@ pub struct Snapshot {
     pub(super) states: BTreeMap<String, Entries>,
     /// Operator state by name.
     pub(super) lists: BTreeMap<String, ListSnapshot>,
+    /// Broadcast state by name.
+    pub(super) broadcast: BTreeMap<String, Entries>,
 }
 
 /// An operator or union list.
@@ -31,10 +33,11 @@ impl Snapshot {
 
     /// What each of `parallelism` subtasks begins with after a restart from `parts`, the snapshots of all subtasks before, in order. As
     /// in the host, each keeps its lists when there are as many subtasks as before; else the elements of all are spread evenly. Of a
-    /// union list each sees all. A key's state goes to the subtask that `subtask_of` names for the key's bytes.
+    /// union list each sees all, and each gets the broadcast state. A key's state goes to the subtask that `subtask_of` names for the
+    /// key's bytes.
     ///
     /// # Panics
-    /// If `subtask_of` names a subtask that there isn't.
+    /// If `subtask_of` names a subtask that there isn't, or the parts differ in their broadcast state: then the host fails the job.
     pub fn spread(parts: &[Snapshot], parallelism: usize, subtask_of: impl Fn(&[u8]) -> usize) -> Vec<Snapshot> {
         let mut after = vec![Snapshot::default(); parallelism];
         for (name, entries) in parts.iter().flat_map(|part| &part.states) {
@@ -45,6 +48,10 @@ impl Snapshot {
                 let states = &mut after[subtask_of(key)].states;
                 states.entry(name.clone()).or_default().insert(key.clone(), entry.clone());
             }
+        }
+        if let Some((first, others)) = parts.split_first() {
+            assert!(others.iter().all(|part| part.broadcast == first.broadcast), "broadcast state differs between subtasks");
+            after.iter_mut().for_each(|part| part.broadcast = first.broadcast.clone());
         }
         let names: BTreeMap<&String, bool> = parts.iter().flat_map(|part| &part.lists).map(|(name, list)| (name, list.union)).collect();
         for (name, union) in names {
