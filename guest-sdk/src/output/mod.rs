@@ -12,7 +12,7 @@ use crate::key::{AsKey, Key};
 pub(crate) use buffer::Buffer;
 use buffer::To;
 pub(crate) use ports::port;
-pub use ports::{OutputPort, Outputs, Port, sends_without_key};
+pub use ports::{OutputPort, Outputs, sends_without_key};
 
 /// Records of `V` that keep the key of the record at hand, if the operator is keyed; so it can't be taken on a broadcast input of such an
 /// operator.

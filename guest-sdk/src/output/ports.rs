@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Buffer, KeyedOutput, Output};
-pub use crate::bindings::descriptor::Port;
+use crate::bindings::descriptor::Port;
 use crate::codec::Value;
 use crate::key::{Key, MaybeKey, NoKey};
 use crate::operator::Fields;

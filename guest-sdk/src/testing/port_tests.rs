@@ -1,10 +1,11 @@
 //! Several inputs and outputs, and metrics.
 
 use super::*;
+use crate::bindings::descriptor::Port;
 use crate::operator::describe;
 use crate::prelude::*;
 
-/// Counts what comes in and goes out, and tells of it on three outputs.
+/// Counts what comes in and goes out, and tells of it on several outputs.
 #[operator(key = String)]
 struct Shop {
     stock: ReducingState<i64, Sum>,
@@ -73,10 +74,8 @@ fn sale(item: &str, count: i64, customer: u8) -> Record<&str, (i64, u8)> {
 #[test]
 fn the_descriptor_tells_of_every_port() {
     let shop = describe::<Shop>();
-    let told = |ports: &[crate::output::Port]| -> Vec<String> {
-        let told = |port: &crate::output::Port| {
-            format!("{} {} {} {} {:?}", port.name, port.partitioning, port.key_schema, port.value_schema, port.more)
-        };
+    let told = |ports: &[Port]| -> Vec<String> {
+        let told = |port: &Port| format!("{} {} {} {} {:?}", port.name, port.partitioning, port.key_schema, port.value_schema, port.more);
         ports.iter().map(told).collect()
     };
     let inputs = [

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::Record;
 use crate::backend::memory::Emitted;
+use crate::bindings::descriptor::Port;
 use crate::codec::Decode;
 use crate::key::MaybeKey;
-use crate::output::Port;
 
 /// A record that the operator refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
