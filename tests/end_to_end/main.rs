@@ -34,6 +34,7 @@ mod misfit;
 mod operator_state;
 #[cfg(test)]
 mod restart;
+mod ports;
 #[cfg(test)]
 mod retention;
 #[cfg(test)]

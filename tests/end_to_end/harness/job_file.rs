@@ -43,8 +43,18 @@ impl JobFile {
 
     /// Adds an operator that runs the component of a crate.
     pub fn operator(self, uid: &str, component: &str, inputs: &[&str], lines: &str) -> Self {
+        self.operator_fed(uid, component, &format!("{inputs:?}"), lines)
+    }
+
+    /// Adds an operator with several inputs: by port, what feeds it.
+    pub fn operator_with_ports(self, uid: &str, component: &str, ports: &[(&str, &[&str])], lines: &str) -> Self {
+        let ports: Vec<String> = ports.iter().map(|(port, inputs)| format!("{port} = {inputs:?}")).collect();
+        self.operator_fed(uid, component, &format!("{{ {} }}", ports.join(", ")), lines)
+    }
+
+    fn operator_fed(self, uid: &str, component: &str, inputs: &str, lines: &str) -> Self {
         let component = guest(component);
-        self.node("operator", uid, &format!("component = {component:?}\ninputs = {inputs:?}\n{lines}"))
+        self.node("operator", uid, &format!("component = {component:?}\ninputs = {inputs}\n{lines}"))
     }
 
     /// Adds a sink.
