@@ -33,8 +33,9 @@ mod misfit;
 #[cfg(test)]
 mod operator_state;
 #[cfg(test)]
-mod restart;
 mod ports;
+#[cfg(test)]
+mod restart;
 #[cfg(test)]
 mod retention;
 #[cfg(test)]
