@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::file::{OperatorStateReader, StateReader};
+use super::file::{BroadcastReader, OperatorStateReader, StateReader};
 use super::manifest::{Claim, Epochs, LogEntry, Manifest, ManifestError, parse};
 use crate::codec;
 use crate::error::{Error, Kind, Result};
 use crate::plan::StateDescriptor;
 use crate::record::KeyGroups;
-use crate::state::ChangeKind;
+use crate::state::{BroadcastMap, ChangeKind};
 
 /// What a file is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,6 +23,8 @@ pub enum Description {
     StateFile(StateFileDescription),
     /// A file of operator state.
     OperatorStateFile(OperatorStateDescription),
+    /// A file of broadcast state.
+    BroadcastStateFile(BroadcastStateDescription),
 }
 
 /// A file of operator state, read from end to end.
@@ -52,6 +54,37 @@ pub struct ListCounts {
     pub elements: u64,
     /// Bytes of its elements.
     pub value_bytes: u64,
+}
+
+/// A file of broadcast state, read from end to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct BroadcastStateDescription {
+    /// The operator.
+    pub operator: String,
+    /// The epoch at whose end it was written.
+    pub epoch: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its states.
+    pub states: Vec<FieldCounts>,
+}
+
+/// What a file of broadcast state holds of one state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FieldCounts {
+    /// The state.
+    #[serde(flatten)]
+    pub state: StateDescriptor,
+    /// How many fields.
+    pub fields: u64,
+    /// Bytes of its fields.
+    pub field_bytes: u64,
+    /// Bytes of its values.
+    pub value_bytes: u64,
+    /// Of fields and values, in hexadecimal: what the subtasks' copies are compared by.
+    pub digest: String,
 }
 
 /// A state file, read from end to end.
@@ -103,6 +136,9 @@ pub fn describe(path: &str, bytes: Bytes) -> Result<Description> {
     if OperatorStateReader::begins(&bytes) {
         return describe_operator_state(path, &bytes).map(Description::OperatorStateFile);
     }
+    if BroadcastReader::begins(&bytes) {
+        return describe_broadcast_state(path, &bytes).map(Description::BroadcastStateFile);
+    }
     if codec::begins_like_a_frame(&bytes) {
         return describe_state(path, bytes).map(Description::StateFile);
     }
@@ -125,6 +161,18 @@ fn describe_operator_state(path: &str, bytes: &[u8]) -> Result<OperatorStateDesc
     };
     let states = lists.into_iter().map(counts).collect();
     Ok(OperatorStateDescription { operator, subtask, epoch, bytes: bytes.len() as u64, states })
+}
+
+fn describe_broadcast_state(path: &str, bytes: &[u8]) -> Result<BroadcastStateDescription> {
+    let BroadcastReader { operator, epoch, maps } = BroadcastReader::open(path, bytes)?;
+    let counts = |(state, map): (StateDescriptor, BroadcastMap)| FieldCounts {
+        state,
+        fields: map.len() as u64,
+        field_bytes: map.iter().map(|(field, _)| field.len() as u64).sum(),
+        value_bytes: map.iter().map(|(_, value)| value.len() as u64).sum(),
+        digest: format!("{:032x}", map.digest()),
+    };
+    Ok(BroadcastStateDescription { operator, epoch, bytes: bytes.len() as u64, states: maps.into_iter().map(counts).collect() })
 }
 
 fn describe_state(path: &str, bytes: Bytes) -> Result<StateFileDescription> {

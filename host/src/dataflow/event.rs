@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::record::{SplitPosition, Staged};
-use crate::state::{Lists, Slice};
+use crate::state::{OperatorSnapshot, Slice};
 
 /// What a running dataflow tells. Nodes are indices into the plan.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub enum Event {
         epoch: u64,
         /// The part.
         slice: Slice,
-        /// With the last part: its operator state, if it has changed since the snapshot before.
-        lists: Option<Lists>,
+        /// With the last part: its operator state.
+        operator_state: OperatorSnapshot,
     },
     /// A sink's subtask has made durable what it wrote in `epoch`.
     Staged {

@@ -12,7 +12,7 @@ use crate::clock;
 use crate::error::Result;
 use crate::plan::{OnError, OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
-use crate::state::{Lists, SubtaskState};
+use crate::state::{OperatorSnapshot, SubtaskState};
 use crate::wasm::{Component, Context, Instance};
 
 /// Entries of frozen state that are serialised between two batches.
@@ -38,8 +38,8 @@ pub(super) struct OperatorStage {
     pub(super) place: OperatorPlace,
     /// None only while a fresh one takes over.
     pub(super) instance: Option<Instance>,
-    /// Epochs whose snapshots are not yet handed over, oldest first, each with its operator state if that has changed.
-    freezing: VecDeque<(u64, Option<Lists>)>,
+    /// Epochs whose snapshots are not yet handed over, oldest first, each with its operator state.
+    freezing: VecDeque<(u64, OperatorSnapshot)>,
     /// The last checkpoint that the guest was told to be committed.
     told: u64,
     /// The last barrier that it has passed.
@@ -106,8 +106,8 @@ impl OperatorStage {
         let saved = self.instance().snapshot(epoch);
         saved.map_err(|failure| self.place.error(&format!("its snapshot hook, for checkpoint {epoch}"), &failure, Blame::Operator))?;
         self.instance().state().freeze();
-        let lists = self.instance().operator_state().freeze();
-        self.freezing.push_back((epoch, lists));
+        let operator_state = self.instance().operator_state().freeze();
+        self.freezing.push_back((epoch, operator_state));
         self.passed = epoch;
         self.place.metrics.froze(clock::now() - start);
         Ok(())
@@ -140,9 +140,9 @@ impl OperatorStage {
         let start = clock::now();
         let slice = self.instance().state().advance(SLICE_ENTRIES);
         if let Some(slice) = slice {
-            let lists = if slice.last { self.freezing.pop_front().and_then(|(_, lists)| lists) } else { None };
+            let (_, operator_state) = if slice.last { self.freezing.pop_front() } else { None }.unwrap_or_default();
             let OperatorPlace { node, subtask, .. } = self.place;
-            (self.place.events)(Event::Snapshot { node, subtask, epoch, slice, lists });
+            (self.place.events)(Event::Snapshot { node, subtask, epoch, slice, operator_state });
         }
         self.place.metrics.sliced(clock::now() - start);
     }

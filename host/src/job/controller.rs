@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 use crate::checkpoint::decide::{FileLists, Live, Merged, RETAINED};
-use crate::checkpoint::manifest::{ComponentFacts, OperatorStateFile, StateFile, Trigger};
+use crate::checkpoint::manifest::{ComponentFacts, Trigger};
 use crate::checkpoint::pending::{Ack, CommitFacts, Expected, OperatorFacts, Part, Pending, Ready, Role, build_manifest};
 use crate::checkpoint::store::Store;
 use crate::clock;
@@ -75,7 +75,7 @@ pub(super) struct Controller {
 
 /// What has been done beside the controller.
 enum Done {
-    Uploaded(SnapshotId, Option<StateFile>, Option<OperatorStateFile>),
+    Uploaded(SnapshotId, Part),
     /// A merge for this operator: what came of it.
     Merged(String, Result<Merged>),
     Collected,
@@ -138,7 +138,7 @@ impl Controller {
                 () = sleep_until(due), if due.is_some() => {}
                 _ = progress.tick() => self.observer.progress(&self.progress()),
             }
-            while let Some(ready) = self.pending.ready() {
+            while let Some(ready) = self.pending.ready()? {
                 let trigger = ready.trigger;
                 self.commit(ready).await?;
                 match trigger {
@@ -189,14 +189,11 @@ impl Controller {
         match event {
             Event::Positions { node, subtask, epoch, splits } => self.ack(node, subtask, epoch, Part::Positions(splits)),
             Event::Staged { node, subtask, epoch, staged } => self.ack(node, subtask, epoch, Part::Staged(staged)),
-            Event::Snapshot { node, subtask, epoch, slice, lists } => {
+            Event::Snapshot { node, subtask, epoch, slice, operator_state } => {
                 let id = SnapshotId { node, subtask, epoch };
                 if let Some(changes) = self.parts.take(id, slice) {
                     let upload = self.upload(id);
-                    self.tasks.spawn(async move {
-                        let (file, lists) = upload.run(changes, lists).await?;
-                        Ok(Done::Uploaded(id, file, lists))
-                    });
+                    self.tasks.spawn(async move { Ok(Done::Uploaded(id, upload.run(changes, operator_state).await?)) });
                 }
                 Ok(())
             }
@@ -242,9 +239,7 @@ impl Controller {
 
     fn done(&mut self, done: Done) -> Result<()> {
         match done {
-            Done::Uploaded(SnapshotId { node, subtask, epoch }, file, lists) => {
-                self.ack(node, subtask, epoch, Part::Files(file.into_iter().collect(), lists))
-            }
+            Done::Uploaded(SnapshotId { node, subtask, epoch }, part) => self.ack(node, subtask, epoch, part),
             Done::Merged(_, Ok(merged)) => self.lists.finish(merged),
             Done::Merged(operator, Err(error)) => {
                 // Its inputs are untouched, and it is tried again with the next checkpoint.

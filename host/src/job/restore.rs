@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::checkpoint::decide::RestorePoint;
-use crate::checkpoint::file::{OperatorStateReader, StateReader};
+use crate::checkpoint::file::{BroadcastReader, OperatorStateReader, StateReader};
 use crate::checkpoint::manifest::{Manifest, OperatorPart};
 use crate::checkpoint::store::Store;
 use crate::dataflow::Splits;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, NodeKind, Plan, StateDescriptor};
 use crate::record::{KeyGroups, Position};
-use crate::state::{KeyedState, Lists, OperatorState, SubtaskState, spread};
+use crate::state::{KeyedState, Lists, Maps, OperatorState, SubtaskState, spread};
 
 use super::prepare::Prepared;
 
@@ -131,7 +131,7 @@ async fn read_operator(
     node: usize,
     prepared: &Prepared,
 ) -> Result<Vec<(u16, SubtaskState)>> {
-    let mut lists = read_lists(store, point, part, node, prepared).await?.into_iter();
+    let mut whole = read_operator_state(store, point, part, node, prepared).await?.into_iter();
     let mut files = Vec::new();
     for file in &part.files {
         let bytes = store.read_state_file(point, file).await?;
@@ -150,14 +150,14 @@ async fn read_operator(
         let loaded = load.await.map_err(|panic| Error::new(Kind::Internal, format!("loading state panicked: {panic}")))?;
         let (subtask, keyed) = loaded?;
         // There is one for each subtask.
-        let operator = lists.next().unwrap_or_default();
+        let operator = whole.next().unwrap_or_default();
         states.push((subtask, SubtaskState { keyed, operator }));
     }
     Ok(states)
 }
 
-/// The operator state of each subtask, from that of the subtasks of then.
-async fn read_lists(
+/// The operator state of each subtask: its lists from those of the subtasks of then, and the broadcast state that all had.
+async fn read_operator_state(
     store: &Store,
     point: &RestorePoint,
     part: &OperatorPart,
@@ -167,13 +167,17 @@ async fn read_lists(
     let states = &prepared.components[node].as_ref().expect("every operator node has its component").descriptor().states;
     // A subtask without a file had nothing in its lists.
     let mut before = vec![Lists::new(); usize::from(point.manifest.parallelism)];
+    let mut maps = Maps::new();
     for file in &part.operator_state {
         let bytes = store.read_operator_state(point, file).await?;
-        let reader = OperatorStateReader::open(&point.run_dir.join(&file.path).display().to_string(), &bytes)?;
-        // Reading the manifest has checked that there are so many.
-        before[usize::from(file.subtask)] = reader.lists(states);
+        let path = point.run_dir.join(&file.path).display().to_string();
+        match file.subtask {
+            // Reading the manifest has checked that there are so many.
+            Some(subtask) => before[usize::from(subtask)] = OperatorStateReader::open(&path, &bytes)?.lists(states),
+            None => maps = BroadcastReader::open(&path, &bytes)?.maps(states),
+        }
     }
-    spread(states, &before, prepared.plan.parallelism).map_err(|state| {
+    spread(states, &before, maps, prepared.plan.parallelism).map_err(|state| {
         let message = format!("operator `{}`: union list `{}` has more than 4 GiB in all subtasks together", part.uid, states[state].name);
         Error::new(Kind::Checkpoint, message).help("go back to an older checkpoint with `-s`, and let each subtask keep less in it")
     })

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::checkpoint::file::{self, FileFacts, OperatorStateFacts};
+use crate::checkpoint::file::{self, FileFacts, OperatorStateFacts, WrittenOperatorState};
 use crate::checkpoint::manifest::{Epochs, OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
+use crate::checkpoint::pending::Part;
 use crate::checkpoint::store::Store;
 use crate::error::{Error, Kind, Result};
 use crate::plan::StateDescriptor;
 use crate::record::{AttemptId, KeyGroups};
-use crate::state::{Changes, Lists, Slice};
+use crate::state::{Changes, OperatorSnapshot, Slice};
 
 /// Which subtask's snapshot of which epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,30 +48,33 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    /// Writes a snapshot and returns what a manifest says of it: a state file and one of operator state, each only if there is something
-    /// new to say.
-    pub(super) async fn run(self, changes: Vec<Changes>, lists: Option<Lists>) -> Result<(Option<StateFile>, Option<OperatorStateFile>)> {
-        // A component without operator state has no lists, however its parallelism has changed.
-        let lists = match lists.filter(|lists| !lists.is_empty()) {
-            Some(lists) => Some(self.write_lists(lists).await?),
-            None => None,
-        };
-        Ok((self.write_changes(changes).await?, lists))
+    /// Writes a snapshot and returns what is to be acknowledged: files only where there is something new to say.
+    pub(super) async fn run(self, changes: Vec<Changes>, whole: OperatorSnapshot) -> Result<Part> {
+        let name = |(state, digest): (usize, u128)| (self.states[state].name.clone(), digest);
+        let digests = whole.digests.into_iter().map(name).collect();
+        let mut operator_state = Vec::new();
+        let SnapshotId { subtask, epoch, .. } = self.id;
+        // It is the same on all subtasks, so one writes it for all.
+        if let Some(maps) = whole.maps.filter(|_| subtask == 0) {
+            let (uid, states) = (self.uid.clone(), Arc::clone(&self.states));
+            operator_state.push(self.write_whole(move || file::write_broadcast(&uid, epoch, &states, &maps)).await?);
+        }
+        // A component without lists has none, however its parallelism has changed.
+        if let Some(lists) = whole.lists.filter(|lists| !lists.is_empty()) {
+            let (uid, states) = (self.uid.clone(), Arc::clone(&self.states));
+            let write = move || file::write_operator(OperatorStateFacts { operator: &uid, subtask, epoch }, &states, &lists);
+            operator_state.push(self.write_whole(write).await?);
+        }
+        Ok(Part::State { files: self.write_changes(changes).await?.into_iter().collect(), operator_state, digests })
     }
 
-    async fn write_lists(&self, lists: Lists) -> Result<OperatorStateFile> {
-        let (uid, states, SnapshotId { subtask, epoch, .. }) = (self.uid.clone(), Arc::clone(&self.states), self.id);
-        let path = paths::operator_state(self.attempt.attempt, epoch, &self.uid, subtask);
-        let named = path.clone();
-        let encode = move || {
-            let facts = OperatorStateFacts { operator: &uid, subtask, epoch };
-            let bytes = file::write_operator(facts, &states, &lists)?;
-            Ok((file::named(facts, named, &lists, &bytes), bytes))
-        };
+    /// Encodes operator state off the asynchronous threads, writes it, and returns what a manifest says of it.
+    async fn write_whole(&self, encode: impl FnOnce() -> Result<WrittenOperatorState> + Send + 'static) -> Result<OperatorStateFile> {
         let encoded = tokio::task::spawn_blocking(encode).await;
-        let (file, bytes) = encoded.map_err(|panic| Error::new(Kind::Internal, format!("writing a snapshot panicked: {panic}")))??;
-        self.store.put_state_file(self.attempt.run, &path, bytes).await?;
-        Ok(file)
+        let written = encoded.map_err(|panic| Error::new(Kind::Internal, format!("writing a snapshot panicked: {panic}")))??;
+        let path = paths::operator_state(self.attempt.attempt, self.id.epoch, &self.uid, written.subtask);
+        self.store.put_state_file(self.attempt.run, &path, written.bytes.clone()).await?;
+        Ok(written.at(path))
     }
 
     /// Writes a snapshot as a state file and returns what a manifest says of it; nothing if nothing has changed.

@@ -56,7 +56,7 @@ pub enum Partitioning {
     Any,
     /// Records with the same key reach the same subtask.
     Keyed,
-    /// Every subtask gets every record, all in one order.
+    /// Every subtask gets every record, all of them in the same order.
     Broadcast,
 }
 
@@ -95,7 +95,7 @@ pub struct InputPort {
     pub key_schema: Schema,
     /// The values' schema.
     pub value_schema: Schema,
-    /// A broadcast input of the same operator, by name, that is worked off to its end before a record comes to this one.
+    /// The broadcast input of the same operator that has to be worked off before a record comes here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
 }

@@ -22,6 +22,8 @@ pub enum StateKind {
     OperatorList,
     /// Elements per subtask, of which each subtask sees all at a restore.
     OperatorUnionList,
+    /// Fields with a value each, in the order of the fields' bytes, equal on all subtasks.
+    Broadcast,
 }
 
 /// From when on a value's time to live counts.
@@ -56,7 +58,7 @@ pub struct StateDescriptor {
     pub schema: Schema,
     /// The schema's version.
     pub version: u32,
-    /// Of a map, the schema of its fields, which are encoded as keys are.
+    /// Of a map or broadcast state, the schema of its fields, which are encoded as keys are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_schema: Option<Schema>,
     /// How long its values live; none: for ever.
@@ -73,7 +75,7 @@ const FIELD_SCHEMA: &str = "field-schema";
 
 impl StateKind {
     /// All kinds.
-    pub const ALL: [StateKind; 7] = [
+    pub const ALL: [StateKind; 8] = [
         StateKind::Value,
         StateKind::List,
         StateKind::Reducing,
@@ -81,11 +83,22 @@ impl StateKind {
         StateKind::Map,
         StateKind::OperatorList,
         StateKind::OperatorUnionList,
+        StateKind::Broadcast,
     ];
 
     /// Whether it is kept per key, and not per subtask.
     pub fn is_keyed(self) -> bool {
-        !matches!(self, StateKind::OperatorList | StateKind::OperatorUnionList)
+        !self.is_operator_list() && self != StateKind::Broadcast
+    }
+
+    /// Whether it is a list per subtask.
+    pub fn is_operator_list(self) -> bool {
+        matches!(self, StateKind::OperatorList | StateKind::OperatorUnionList)
+    }
+
+    /// Whether it has fields.
+    pub fn has_fields(self) -> bool {
+        matches!(self, StateKind::Map | StateKind::Broadcast)
     }
 
     /// How components and state files name it.
@@ -98,6 +111,7 @@ impl StateKind {
             StateKind::Map => "map",
             StateKind::OperatorList => "operator-list",
             StateKind::OperatorUnionList => "operator-union-list",
+            StateKind::Broadcast => "broadcast",
         }
     }
 
@@ -167,9 +181,9 @@ impl StateDescriptor {
         if self.ttl.is_some() && !self.kind.is_keyed() {
             return Err(format!("`{TTL_MS}` is for state per key only"));
         }
-        match (self.kind == StateKind::Map, self.field_schema.is_some()) {
-            (true, false) => Err(format!("a map needs a `{FIELD_SCHEMA}`")),
-            (false, true) => Err(format!("`{FIELD_SCHEMA}` is for maps only")),
+        match (self.kind.has_fields(), self.field_schema.is_some()) {
+            (true, false) => Err(format!("kind `{}` needs a `{FIELD_SCHEMA}`", self.kind.name())),
+            (false, true) => Err(format!("`{FIELD_SCHEMA}` is for maps and broadcast state only")),
             _ => Ok(self),
         }
     }
@@ -201,7 +215,7 @@ mod tests {
         for kind in StateKind::ALL {
             for ttl in [None, Some(Ttl { ms: 1, from: TtlFrom::Write }), Some(Ttl { ms: u64::MAX, from: TtlFrom::Access })] {
                 let ttl = ttl.filter(|_| kind.is_keyed());
-                let field_schema = field_schema.clone().filter(|_| kind == StateKind::Map);
+                let field_schema = field_schema.clone().filter(|_| kind.has_fields());
                 let whole = StateDescriptor { field_schema, ttl, ..state(kind) };
                 assert_eq!(state(kind).with_more(&whole.more()), Ok(whole));
                 assert_eq!(StateKind::named(kind.name()), Some(kind));
@@ -213,15 +227,17 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         type Told = &'static [(&'static str, &'static str)];
-        let cases: [(StateKind, Told, &str); 10] = [
+        let cases: [(StateKind, Told, &str); 12] = [
             (StateKind::OperatorList, &[("ttl-ms", "1")], "`ttl-ms` is for state per key only"),
             (StateKind::Value, &[("ttl-ms", "0")], "`ttl-ms` can't be `0`"),
             (StateKind::Value, &[("ttl-ms", "-1")], "`ttl-ms` can't be `-1`"),
             (StateKind::Value, &[("ttl-ms", "1"), ("ttl-from", "birth")], "`ttl-from` can't be `birth`"),
             (StateKind::Value, &[("ttl-from", "write")], "`ttl-from` means nothing without `ttl-ms`"),
             (StateKind::Value, &[("ttl-ms", "1"), ("ttl-ms", "1")], "`ttl-ms` is told twice"),
-            (StateKind::Value, &[("field-schema", "text")], "`field-schema` is for maps only"),
-            (StateKind::Map, &[], "a map needs a `field-schema`"),
+            (StateKind::Value, &[("field-schema", "text")], "`field-schema` is for maps and broadcast state only"),
+            (StateKind::Map, &[], "kind `map` needs a `field-schema`"),
+            (StateKind::Broadcast, &[], "kind `broadcast` needs a `field-schema`"),
+            (StateKind::Broadcast, &[("field-schema", "text"), ("ttl-ms", "1")], "`ttl-ms` is for state per key only"),
             (StateKind::Map, &[("field-schema", "")], "`field-schema` can't be ``"),
             (StateKind::List, &[("queryable", "yes")], "`queryable` is unknown; known are field-schema, ttl-ms and ttl-from"),
         ];

@@ -1,6 +1,7 @@
 //! State in the host's memory, per key and per subtask: tables and lists, the undo log of a batch, the freeze at a barrier, and what
 //! expires.
 
+mod broadcast;
 mod change;
 mod field;
 mod freeze;
@@ -18,12 +19,13 @@ pub(crate) mod tests;
 mod ttl;
 mod undo;
 
+pub use broadcast::{BroadcastMap, BroadcastState, Maps};
 pub use change::{Change, ChangeKind, Changes};
 pub use freeze::Slice;
 pub use keyed::{Cells, KeyedState};
 pub use list::elements;
 pub use lists::{LONGEST_LIST, ListTooLong};
 pub use maps::Fields;
-pub use operator::{Lists, OperatorState, spread};
+pub use operator::{Lists, OperatorSnapshot, OperatorState, spread};
 pub use subtask::SubtaskState;
 pub use ttl::without_expired;

@@ -1,4 +1,5 @@
-//! [`OperatorState`]: lists that belong to a subtask as a whole, and how they are spread over subtasks at a restore.
+//! [`OperatorState`]: what belongs to a subtask as a whole: its lists, and how they are spread over subtasks at a restore. What is equal
+//! on all of them is in `broadcast`.
 //!
 //! A list is a shared column that is replaced and never changed. So the freeze at a barrier only counts references, and undoing a call
 //! puts the column of before back.
@@ -6,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::broadcast::{BroadcastState, Maps};
 use crate::plan::{StateDescriptor, StateKind};
 use crate::record::Column;
 
@@ -18,6 +20,8 @@ pub struct OperatorState {
     changed: bool,
     /// Lists as they were before the call at hand, each once.
     undo: Vec<(usize, List)>,
+    /// What is equal on all subtasks.
+    pub broadcast: BroadcastState,
 }
 
 /// One list.
@@ -30,17 +34,28 @@ struct List {
     own: Arc<Column>,
 }
 
-/// The operator state of one subtask at a barrier: for each list its state, by its place in the descriptor, and its elements.
+/// The lists of one subtask at a barrier: for each its state, by its place in the descriptor, and its elements.
 pub type Lists = Vec<(usize, Arc<Column>)>;
 
+/// The operator state of one subtask at a barrier. Its states are told by their places in the descriptor.
+#[derive(Clone, Debug, Default)]
+pub struct OperatorSnapshot {
+    /// The lists; none if the last snapshot holds the same.
+    pub lists: Option<Lists>,
+    /// Broadcast state; none if the last snapshot holds the same.
+    pub maps: Option<Maps>,
+    /// The digest of each broadcast state.
+    pub digests: Vec<(usize, u128)>,
+}
+
 impl OperatorState {
-    /// Empty lists for those of `states` that are operator state. The `state` arguments below are indices into `states`.
+    /// Empty lists and maps for those of `states` that are operator state. The `state` arguments below are indices into `states`.
     pub fn new(states: &[StateDescriptor]) -> Self {
         let lists = places(states).map(|(place, _)| (place, List::default())).collect();
-        OperatorState { lists, changed: false, undo: Vec::new() }
+        OperatorState { lists, changed: false, undo: Vec::new(), broadcast: BroadcastState::new(states) }
     }
 
-    /// The elements of a list, as the guest sees them; none of a state that is no operator state.
+    /// The elements of a list, as the guest sees them; none of a state that is no such list.
     pub fn get(&self, state: usize) -> Option<&Arc<Column>> {
         self.lists.get(&state).map(|list| &list.seen)
     }
@@ -60,40 +75,42 @@ impl OperatorState {
     pub fn commit(&mut self) {
         self.changed |= !self.undo.is_empty();
         self.undo.clear();
+        self.broadcast.commit();
     }
 
     /// The call failed: takes back everything written since the last commit or undo.
     pub fn undo(&mut self) {
         self.lists.extend(self.undo.drain(..));
+        self.broadcast.undo();
     }
 
-    /// Whether the call at hand has written anything.
-    pub fn is_dirty(&self) -> bool {
-        !self.undo.is_empty()
-    }
-
-    /// The barrier: the lists as they are now; none if the last snapshot holds the same. Never within a call.
-    pub fn freeze(&mut self) -> Option<Lists> {
-        debug_assert!(!self.is_dirty(), "a barrier falls between calls");
+    /// The barrier: the state as it is now. Never within a call.
+    pub fn freeze(&mut self) -> OperatorSnapshot {
+        debug_assert!(self.undo.is_empty(), "a barrier falls between calls");
         let lists = || self.lists.iter().map(|(&state, list)| (state, Arc::clone(&list.own))).collect();
-        std::mem::take(&mut self.changed).then(lists)
+        let lists = std::mem::take(&mut self.changed).then(lists);
+        let (digests, maps) = self.broadcast.freeze();
+        OperatorSnapshot { lists, maps, digests }
     }
 }
 
-/// The places of those states that are operator state, with their kinds.
+/// The places of those states that are lists, with their kinds.
 fn places(states: &[StateDescriptor]) -> impl Iterator<Item = (usize, StateKind)> {
-    states.iter().enumerate().filter(|(_, state)| !state.kind.is_keyed()).map(|(place, state)| (place, state.kind))
+    states.iter().enumerate().filter(|(_, state)| state.kind.is_operator_list()).map(|(place, state)| (place, state.kind))
 }
 
-/// The operator state of each of `parallelism` subtasks, from a snapshot of `before`, the subtasks at that time, in order. With as many
-/// subtasks as before, each has what it had. Else all elements are spread in their order, each once, so that any two subtasks differ by
-/// one at most, and everything counts as changed. Of a union list every subtask sees all.
+/// The operator state of each of `parallelism` subtasks, from a snapshot of `before`, the lists of the subtasks at that time, in order,
+/// and `maps`, the broadcast state that all had and all get. With as many subtasks as before, each has the lists that it had. Else all
+/// elements are spread in their order, each once, so that any two subtasks differ by one at most, and all lists count as changed. Of a
+/// union list every subtask sees all.
 ///
 /// # Errors
 /// The place of a state that has grown beyond what a column holds.
-pub fn spread(states: &[StateDescriptor], before: &[Lists], parallelism: u16) -> Result<Vec<OperatorState>, usize> {
+pub fn spread(states: &[StateDescriptor], before: &[Lists], maps: Maps, parallelism: u16) -> Result<Vec<OperatorState>, usize> {
     let same = before.len() == usize::from(parallelism);
-    let mut after = vec![OperatorState { changed: !same, ..OperatorState::new(states) }; usize::from(parallelism)];
+    let broadcast = BroadcastState::restored(states, maps);
+    let empty = OperatorState { changed: !same, broadcast, ..OperatorState::new(states) };
+    let mut after = vec![empty; usize::from(parallelism)];
     for (place, kind) in places(states) {
         let of = |lists: &Lists| lists.iter().find(|(state, _)| *state == place).map(|(_, list)| Arc::clone(list)).unwrap_or_default();
         let old: Vec<Arc<Column>> = before.iter().map(of).collect();

@@ -44,36 +44,55 @@ fn a_call_that_fails_leaves_the_lists_as_they_were() {
     assert_eq!(text(state.get(LIST).unwrap()), ["d"], "reads see what the call has written");
     state.undo();
     assert_eq!((text(state.get(LIST).unwrap()), state.get(UNION).unwrap().len()), (vec!["a".to_owned()], 0));
-    assert!(state.freeze().is_none(), "what was undone is no change");
+    assert!(state.freeze().lists.is_none(), "what was undone is no change");
 }
 
 #[test]
 fn a_snapshot_is_taken_of_what_has_changed_and_stays_as_it_was() {
     let mut state = OperatorState::new(&states());
-    assert!(state.freeze().is_none());
+    assert!(state.freeze().lists.is_none());
     state.update(LIST, column(&["a"]));
     state.commit();
-    let lists = state.freeze().unwrap();
+    let lists = state.freeze().lists.unwrap();
     state.update(LIST, column(&["b"]));
     state.commit();
     assert_eq!((own(&lists, LIST), own(&lists, UNION).len()), (vec!["a".to_owned()], 0));
-    assert_eq!(own(&state.freeze().unwrap(), LIST), ["b"]);
-    assert!(state.freeze().is_none());
+    assert_eq!(own(&state.freeze().lists.unwrap(), LIST), ["b"]);
+    assert!(state.freeze().lists.is_none());
 }
 
 #[test]
 fn with_as_many_subtasks_as_before_each_has_its_own_and_nothing_has_changed() {
     let before: Vec<Lists> =
         [&["a", "b", "c"][..], &[]].map(|elements| vec![(LIST, Arc::new(column(elements))), (UNION, Arc::new(column(elements)))]).into();
-    let mut after = spread(&states(), &before, 2).unwrap();
+    let mut after = spread(&states(), &before, Maps::new(), 2).unwrap();
     assert_eq!(after.iter().map(|state| state.get(LIST).unwrap().len()).collect::<Vec<_>>(), [3, 0]);
     assert_eq!(after.iter().map(|state| state.get(UNION).unwrap().len()).collect::<Vec<_>>(), [3, 3]);
-    assert!(after.iter_mut().all(|state| state.freeze().is_none()));
+    assert!(after.iter_mut().all(|state| state.freeze().lists.is_none()));
     // What the first has written since is all that it gives to the next checkpoint, beside what it had and has not written.
     after[1].update(LIST, column(&["d"]));
     after[1].commit();
-    let lists = after[1].freeze().unwrap();
+    let lists = after[1].freeze().lists.unwrap();
     assert_eq!((own(&lists, LIST), own(&lists, UNION).len()), (vec!["d".to_owned()], 0));
+}
+
+/// Whatever the number of subtasks, each has all of it, and it grows by what is written and by nothing else.
+#[test]
+fn broadcast_state_is_the_same_on_all_subtasks_after_any_number_of_restores() {
+    let states = [StateDescriptor::new("rates", StateKind::Broadcast, Schema::text(), 1)];
+    let mut maps = Maps::new();
+    for (restore, parallelism) in (0u8..).zip([1, 3, 3, 2, 8, 1, 4, 4, 7, 2, 5]) {
+        let mut after = spread(&states, &vec![Lists::new(); 2], maps.clone(), parallelism).unwrap();
+        assert!(after.iter_mut().all(|state| state.freeze().maps.is_none()), "what is restored is no change");
+        for state in &mut after {
+            assert_eq!(state.broadcast.map(0).unwrap().len(), usize::from(restore));
+            state.broadcast.put(0, [(&[restore][..], &b"value"[..])].into_iter());
+            state.commit();
+        }
+        let snapshots: Vec<OperatorSnapshot> = after.iter_mut().map(OperatorState::freeze).collect();
+        assert!(snapshots.iter().all(|snapshot| snapshot.digests == snapshots[0].digests));
+        maps = snapshots.into_iter().next().and_then(|snapshot| snapshot.maps).expect("it was written");
+    }
 }
 
 proptest! {
@@ -92,7 +111,7 @@ proptest! {
         let mut before: Vec<Lists> = first.iter().map(lists).collect();
         for parallelism in parallelisms {
             let same = before.len() == usize::from(parallelism);
-            let mut after = spread(&states(), &before, parallelism).unwrap();
+            let mut after = spread(&states(), &before, Maps::new(), parallelism).unwrap();
             prop_assert_eq!(after.len(), usize::from(parallelism));
             for state in &after {
                 prop_assert_eq!(text(state.get(UNION).unwrap()), all.clone());
@@ -100,7 +119,7 @@ proptest! {
             let lengths = || after.iter().map(|state| state.get(LIST).unwrap().len());
             prop_assert!(same || lengths().max().unwrap() - lengths().min().unwrap() <= 1);
             // What has not changed is what it was.
-            let frozen = after.iter_mut().enumerate().map(|(place, state)| state.freeze().unwrap_or_else(|| before[place].clone()));
+            let frozen = after.iter_mut().enumerate().map(|(place, state)| state.freeze().lists.unwrap_or_else(|| before[place].clone()));
             before = frozen.collect();
             for state in [LIST, UNION] {
                 let found: Vec<String> = before.iter().flat_map(|lists| own(lists, state)).collect();

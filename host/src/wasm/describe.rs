@@ -10,9 +10,9 @@ use super::call::Runner;
 use super::component::Exported;
 use super::engine::Engine;
 use super::guest::{Facts, Guest, Phase};
-use super::wire;
+use super::{ports, wire};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Descriptor, InputPort, Limits, OnError, OutputPort, Partitioning, Schema, StateDescriptor, StateKind};
+use crate::plan::{Descriptor, Limits, OnError, Partitioning, Schema, StateDescriptor, StateKind};
 use crate::record::Batch;
 use crate::state::SubtaskState;
 
@@ -56,7 +56,7 @@ fn nothing() -> Descriptor {
 }
 
 /// A cause in words.
-type Checked<T> = std::result::Result<T, String>;
+pub(super) type Checked<T> = std::result::Result<T, String>;
 
 fn check(described: wire::OperatorDescriptor, exported: &Exported) -> Checked<Descriptor> {
     let wire::OperatorDescriptor { name, version, inputs, outputs, states, .. } = described;
@@ -72,12 +72,18 @@ fn check(described: wire::OperatorDescriptor, exported: &Exported) -> Checked<De
     unique("input", inputs.iter().map(|port| port.name.as_str()))?;
     unique("output", outputs.iter().map(|port| port.name.as_str()))?;
     unique("state", states.iter().map(|state| state.name.as_str()))?;
+    let (inputs, outputs) = (ports::inputs(inputs)?, ports::outputs(outputs)?);
+    let states: Vec<StateDescriptor> = states.into_iter().map(state).collect::<Checked<_>>()?;
+    let broadcasts = inputs.iter().any(|input| input.partitioning == Partitioning::Broadcast);
+    if let Some(state) = states.iter().find(|state| state.kind == StateKind::Broadcast && !broadcasts) {
+        return Err(format!("state `{}`: broadcast state is written on broadcast inputs, and there is none", state.name));
+    }
     Ok(Descriptor {
         name,
         version,
-        inputs: inputs.into_iter().map(input).collect::<Checked<_>>()?,
-        outputs: outputs.into_iter().map(output).collect::<Checked<_>>()?,
-        states: states.into_iter().map(state).collect::<Checked<_>>()?,
+        inputs,
+        outputs,
+        states,
         finish_hook: exported.finish.is_some(),
         snapshot_hook: exported.snapshot.is_some(),
         checkpoint_hooks: exported.checkpoint_complete.is_some(),
@@ -102,32 +108,6 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Checked<()> {
     Ok(())
 }
 
-fn input(port: wire::Port) -> Checked<InputPort> {
-    let keyed = is_keyed("input", &port)?;
-    let value_schema = schema(port.value_schema).map_err(|cause| format!("input `{}`: {cause}", port.name))?;
-    let partitioning = if keyed { Partitioning::Keyed } else { Partitioning::Any };
-    Ok(InputPort { name: port.name, partitioning, key_schema: Schema(port.key_schema), value_schema, waits_for: None })
-}
-
-fn output(port: wire::Port) -> Checked<OutputPort> {
-    let keyed = is_keyed("output", &port)?;
-    let value_schema = schema(port.value_schema).map_err(|cause| format!("output `{}`: {cause}", port.name))?;
-    Ok(OutputPort { name: port.name, keyed, key_schema: Schema(port.key_schema), value_schema })
-}
-
-fn is_keyed(what: &str, port: &wire::Port) -> Checked<bool> {
-    let keyed = match port.partitioning.as_str() {
-        "keyed" => true,
-        "any" => false,
-        other => return Err(format!("{what} `{}`: unknown partitioning `{}`", port.name, other.escape_debug())),
-    };
-    match (keyed, port.key_schema.is_empty()) {
-        (true, true) => Err(format!("{what} `{}` is keyed and has no key-schema", port.name)),
-        (false, false) => Err(format!("{what} `{}` is not keyed and has a key-schema", port.name)),
-        _ => Ok(keyed),
-    }
-}
-
 fn state(state: wire::State) -> Checked<StateDescriptor> {
     let Some(kind) = StateKind::named(&state.kind) else {
         return Err(format!("state `{}`: unknown kind `{}`", state.name, state.kind.escape_debug()));
@@ -141,7 +121,7 @@ fn state(state: wire::State) -> Checked<StateDescriptor> {
 }
 
 /// A schema of values that this host knows: one from a later version must not be taken for bytes.
-fn schema(schema: String) -> Checked<Schema> {
+pub(super) fn schema(schema: String) -> Checked<Schema> {
     let known = matches!(schema.as_str(), "text" | "bytes" | "json") || schema.strip_prefix("postcard:").is_some_and(|ty| !ty.is_empty());
     if known { Ok(Schema(schema)) } else { Err(format!("unknown schema `{}`", schema.escape_debug())) }
 }

@@ -10,7 +10,7 @@ use super::log::GuestLog;
 use super::wasi::Wasi;
 use super::wire::{CellsReply, ColumnReply};
 use crate::clock;
-use crate::plan::{Descriptor, Limits, OutputPort, StateKind};
+use crate::plan::{Descriptor, Limits, OutputPort, Partitioning, StateKind};
 use crate::record::{Batch, Column, MalformedColumn, Outbox, hash_key};
 use crate::state::{KeyedState, OperatorState, SubtaskState};
 
@@ -49,6 +49,8 @@ pub(super) struct Facts {
 /// to the store.
 pub(super) struct Guest {
     pub(super) phase: Phase,
+    /// While `process` runs, on which input.
+    pub(super) port: u32,
     pub(super) descriptor: Arc<Descriptor>,
     pub(super) context: Arc<Vec<(String, String)>>,
     pub(super) config: Arc<str>,
@@ -64,9 +66,9 @@ pub(super) struct Guest {
     pub(super) memory: MemoryLimit,
     pub(super) wasi: Wasi,
     pub(super) log: Arc<Mutex<GuestLog>>,
-    /// The reply to the last `get`, whose buffers the next one uses.
+    /// The reply to the last `get` of whatever kind, whose buffers the next one uses.
     pub(super) cells: RefCell<Arc<CellsReply>>,
-    /// The reply to the last `list-read`, or the values of the last `map-scan`,
+    /// The reply to the last `list-read`, or the values of the last scan,
     pub(super) page: RefCell<Arc<ColumnReply>>,
     /// and its fields.
     pub(super) fields: RefCell<Arc<ColumnReply>>,
@@ -88,6 +90,7 @@ impl Guest {
         let log = Arc::new(Mutex::new(GuestLog::new(facts.operator, facts.subtask)));
         Guest {
             phase: Phase::Open,
+            port: 0,
             descriptor,
             context: facts.context,
             config: facts.config,
@@ -156,6 +159,17 @@ impl Guest {
             Phase::CheckpointComplete => format!("{function}: not to be called from `checkpoint-complete`"),
             Phase::Close => format!("{function}: not to be called from `close`"),
         }))
+    }
+
+    /// For writes that must be the same on all subtasks, so only records that all of them get may bring them about.
+    pub(super) fn allow_on_broadcast_input(&self, function: &str) -> Result<(), Misuse> {
+        self.allow_in(&[Phase::Process], function)?;
+        let input = self.descriptor.inputs.get(self.port as usize);
+        if input.is_some_and(|input| input.partitioning == Partitioning::Broadcast) {
+            return Ok(());
+        }
+        let name = input.map_or("", |input| &input.name);
+        Err(Misuse(format!("{function}: only on broadcast inputs, and `{name}` is none: the subtasks' copies of the state would differ")))
     }
 
     /// A state by its index, if it is of one of `kinds`.

@@ -118,6 +118,7 @@ impl Instance {
     /// more calls.
     pub fn process(&mut self, port: u32, batch: &mut Batch) -> Result<(), Failure> {
         let function: TypedFunc<(u32, BatchIn<'_>), Returned> = self.functions.process;
+        self.runner.guest().port = port;
         self.runner.transact(Phase::Process, batch, |store, batch| function.call(store, (port, BatchIn::new(batch))))
     }
 

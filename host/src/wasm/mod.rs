@@ -13,6 +13,7 @@ mod imports;
 mod instance;
 mod limits;
 mod log;
+mod ports;
 mod signature;
 mod wasi;
 mod wire;

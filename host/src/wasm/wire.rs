@@ -127,8 +127,7 @@ pub(super) struct Port {
     pub(super) key_schema: String,
     #[component(name = "value-schema")]
     pub(super) value_schema: String,
-    #[component(name = "more")]
-    _more: Vec<(String, String)>,
+    pub(super) more: Vec<(String, String)>,
 }
 
 /// `descriptor.state`.

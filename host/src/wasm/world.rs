@@ -61,7 +61,14 @@ pub(super) const OFFERED: &[Interface] = &[
     },
     Interface {
         name: "cofferdam:operator/operator-state@0.1.0",
-        functions: &[("list-get", "func(state: u32) -> column"), ("list-update", "func(state: u32, values: column)")],
+        functions: &[
+            ("list-get", "func(state: u32) -> column"),
+            ("list-update", "func(state: u32, values: column)"),
+            ("broadcast-get", "func(state: u32, fields: column) -> cells"),
+            ("broadcast-scan", "func(state: u32, start: list<u8>, max-bytes: u32) -> tuple<column, column>"),
+            ("broadcast-put", "func(state: u32, fields: column, values: column)"),
+            ("broadcast-remove", "func(state: u32, fields: column)"),
+        ],
     },
     Interface {
         name: "cofferdam:operator/output@0.1.0",

@@ -52,8 +52,8 @@ pub struct FileLists {
     parallelism: u16,
     max_parallelism: u16,
     lists: BTreeMap<String, Vec<StateFile>>,
-    /// Operator state: of each operator the newest file of each subtask.
-    operator_state: BTreeMap<String, BTreeMap<u16, OperatorStateFile>>,
+    /// Operator state: of each operator the newest file of each subtask, and under none that of broadcast state.
+    operator_state: BTreeMap<String, BTreeMap<Option<u16>, OperatorStateFile>>,
     /// Merges under way, by operator.
     running: BTreeMap<String, Merge>,
     /// The number of the next merged file.
@@ -65,10 +65,12 @@ impl FileLists {
     pub fn new(attempt: AttemptId, parallelism: u16, max_parallelism: u16, restored: Option<&Manifest>) -> Self {
         let operators = restored.into_iter().flat_map(|manifest| &manifest.operators);
         let lists: BTreeMap<_, _> = operators.map(|operator| (operator.uid.clone(), operator.files.clone())).collect();
-        // With another parallelism the old subtasks are gone, and every new one writes all of its own before anything is committed.
-        let same = restored.filter(|manifest| manifest.parallelism == parallelism);
-        let by_subtask = |files: &Vec<OperatorStateFile>| files.iter().map(|file| (file.subtask, file.clone())).collect();
-        let operators = same.into_iter().flat_map(|manifest| &manifest.operators);
+        // With another parallelism the old subtasks are gone, and every new one writes all of its lists before anything is committed.
+        // Broadcast state belongs to no subtask.
+        let same = restored.is_some_and(|manifest| manifest.parallelism == parallelism);
+        let kept = |file: &&OperatorStateFile| same || file.subtask.is_none();
+        let by_subtask = |files: &[OperatorStateFile]| files.iter().filter(kept).map(|file| (file.subtask, file.clone())).collect();
+        let operators = restored.into_iter().flat_map(|manifest| &manifest.operators);
         let operator_state = operators.map(|operator| (operator.uid.clone(), by_subtask(&operator.operator_state))).collect();
         // An attempt that restores a checkpoint of another run brings its files along, under paths of its own.
         let brought = lists.values().flatten().filter_map(|file| match paths::classify(&file.path) {
@@ -89,7 +91,7 @@ impl FileLists {
         self.lists.entry(operator.into()).or_default().extend_from_slice(files);
     }
 
-    /// The newest operator state of each subtask of an operator, with `newer` in the place of what they replace.
+    /// The newest operator state of an operator, with `newer` in the place of what they replace.
     pub fn operator_state_with<'a>(
         &self,
         operator: &str,

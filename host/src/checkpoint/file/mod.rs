@@ -16,6 +16,7 @@
 //! and a missing end is noticed.
 
 mod block;
+mod broadcast;
 mod head;
 mod merge;
 mod operator;
@@ -29,9 +30,10 @@ pub(crate) mod tests;
 
 use crate::codec::CodecError;
 
+pub use broadcast::{BroadcastReader, write_broadcast};
 pub use head::Head;
 pub use merge::merge;
-pub use operator::{OperatorStateFacts, OperatorStateReader, named, write_operator};
+pub use operator::{OperatorStateFacts, OperatorStateReader, WrittenOperatorState, write_operator};
 pub use read::{ChangeCursor, StateReader};
 pub use write::{FileFacts, Written, write};
 

@@ -1,4 +1,5 @@
-//! Files of operator state: all lists of one subtask as they were at a barrier, in one frame.
+//! Files of operator state: all lists of one subtask as they were at a barrier, in one frame. Those of broadcast state are in
+//! `broadcast`.
 
 use std::sync::Arc;
 
@@ -61,11 +62,33 @@ struct WireList<'a> {
     bytes: &'a [u8],
 }
 
-/// The content of a file that holds `lists`, whose states are numbered by their place in `states`.
+/// A file of operator state, ready to be stored.
+#[derive(Clone, Debug)]
+pub struct WrittenOperatorState {
+    /// Its content.
+    pub bytes: Bytes,
+    /// The subtask whose lists it holds; none: broadcast state.
+    pub subtask: Option<u16>,
+    /// The epoch.
+    pub epoch: u64,
+    /// How many elements or fields it holds.
+    pub elements: u64,
+}
+
+impl WrittenOperatorState {
+    /// What a manifest says about it when it lies at `path`, relative to the run's directory.
+    pub fn at(&self, path: String) -> OperatorStateFile {
+        let WrittenOperatorState { ref bytes, subtask, epoch, elements } = *self;
+        let checksum = format!("{:08x}", crc32c::crc32c(bytes));
+        OperatorStateFile { path, subtask, epoch, elements, bytes: bytes.len() as u64, checksum }
+    }
+}
+
+/// The file that holds `lists`, whose states are numbered by their place in `states`.
 ///
 /// # Errors
 /// [`Kind::Checkpoint`] if they are too large.
-pub fn write_operator(facts: OperatorStateFacts<'_>, states: &[StateDescriptor], lists: &Lists) -> Result<Bytes> {
+pub fn write_operator(facts: OperatorStateFacts<'_>, states: &[StateDescriptor], lists: &Lists) -> Result<WrittenOperatorState> {
     let OperatorStateFacts { operator, subtask, epoch } = facts;
     let wire = Wire { operator, subtask, epoch, lists: lists.iter().map(|(state, list)| wire_list(&states[*state], list)).collect() };
     let mut bytes = Vec::new();
@@ -73,26 +96,14 @@ pub fn write_operator(facts: OperatorStateFacts<'_>, states: &[StateDescriptor],
         let message = format!("operator `{operator}`, subtask {subtask}: its operator state of epoch {epoch} can't be written: {error}");
         Error::new(Kind::Checkpoint, message).help("keep less in operator state: it is written as a whole")
     })?;
-    Ok(bytes.into())
+    let elements = lists.iter().map(|(_, list)| list.len() as u64).sum();
+    Ok(WrittenOperatorState { bytes: bytes.into(), subtask: Some(subtask), epoch, elements })
 }
 
 fn wire_list<'a>(state: &'a StateDescriptor, list: &'a Column) -> WireList<'a> {
-    // Of operator state there is nothing else to tell.
+    // Of such lists there is nothing else to tell.
     let StateDescriptor { name, kind, schema, version, .. } = state;
     WireList { name, kind: kind.name(), schema: &schema.0, version: *version, ends: list.ends.clone(), bytes: &list.bytes }
-}
-
-/// What a manifest says about the file with content `bytes`, which holds `lists`, when it lies at `path`, relative to the run's
-/// directory.
-pub fn named(facts: OperatorStateFacts<'_>, path: String, lists: &Lists, bytes: &[u8]) -> OperatorStateFile {
-    OperatorStateFile {
-        path,
-        subtask: facts.subtask,
-        epoch: facts.epoch,
-        elements: lists.iter().map(|(_, list)| list.len() as u64).sum(),
-        bytes: bytes.len() as u64,
-        checksum: format!("{:08x}", crc32c::crc32c(bytes)),
-    }
 }
 
 impl OperatorStateReader {
@@ -124,8 +135,8 @@ fn decode(bytes: &[u8]) -> Result<OperatorStateReader, FileError> {
     }
     let mut lists = Vec::with_capacity(wire.lists.len());
     for WireList { name, kind, schema, version, ends, bytes } in wire.lists {
-        let kind = StateKind::named(kind).filter(|kind| !kind.is_keyed());
-        let kind = kind.ok_or_else(|| FileError::Inconsistent(format!("state `{name}` is no operator state")))?;
+        let kind = StateKind::named(kind).filter(|kind| kind.is_operator_list());
+        let kind = kind.ok_or_else(|| FileError::Inconsistent(format!("state `{name}` is no list of a subtask")))?;
         Column::check(&ends, bytes).map_err(|malformed| FileError::Inconsistent(format!("state `{name}`: {malformed}")))?;
         let state = StateDescriptor::new(name, kind, crate::plan::Schema(schema.into()), version);
         lists.push((state, Arc::new(Column { ends, bytes: bytes.to_vec() })));

@@ -414,23 +414,23 @@ fn lists() -> (Vec<StateDescriptor>, crate::state::Lists) {
 fn operator_state_comes_back_under_the_names_of_its_states() {
     let (states, lists) = lists();
     let facts = OperatorStateFacts { operator: "count", subtask: 3, epoch: 41 };
-    let bytes = write_operator(facts, &states, &lists).unwrap();
-    assert!(OperatorStateReader::begins(&bytes));
-    let reader = OperatorStateReader::open("x", &bytes).unwrap();
+    let written = write_operator(facts, &states, &lists).unwrap();
+    assert!(OperatorStateReader::begins(&written.bytes));
+    let reader = OperatorStateReader::open("x", &written.bytes).unwrap();
     assert_eq!((reader.operator.as_str(), reader.subtask, reader.epoch), ("count", 3, 41));
     assert_eq!(reader.lists(&states), lists);
     // In another order, with another beside them, and without one.
     let other: Vec<_> = [2, 0, 1].map(|place: usize| states[place].clone()).into();
     let places = |states: &[StateDescriptor]| reader.lists(states).into_iter().map(|(place, list)| (place, list.len())).collect::<Vec<_>>();
     assert_eq!((places(&other), places(&states[..2])), (vec![(2, 3), (0, 0)], vec![(1, 3)]));
-    let named = named(facts, "x".into(), &lists, &bytes);
-    assert_eq!((named.elements, named.bytes, named.subtask, named.epoch), (3, bytes.len() as u64, 3, 41));
+    let named = written.at("x".into());
+    assert_eq!((named.elements, named.bytes, named.subtask, named.epoch), (3, written.bytes.len() as u64, Some(3), 41));
 }
 
 #[test]
 fn damage_to_operator_state_is_noticed_wherever_it_is() {
     let (states, lists) = lists();
-    let whole = write_operator(OperatorStateFacts { operator: "count", subtask: 3, epoch: 41 }, &states, &lists).unwrap();
+    let whole = write_operator(OperatorStateFacts { operator: "count", subtask: 3, epoch: 41 }, &states, &lists).unwrap().bytes;
     for at in 0..whole.len() {
         assert_eq!(OperatorStateReader::open("x", &whole[..at]).unwrap_err().kind(), Kind::Checkpoint, "cut at {at}");
         let mut damaged = whole.to_vec();

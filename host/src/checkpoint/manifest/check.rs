@@ -58,13 +58,11 @@ fn check_operator_state(manifest: &Manifest, uid: &str, file: &OperatorStateFile
     let RunPath::State(state) = paths::classify(path) else {
         return Err(format!("`{path}` is no path of a state file"));
     };
-    if state.uid != uid || state.epoch != file.epoch || state.origin != (Origin::OperatorState { subtask: file.subtask }) {
-        return Err(format!(
-            "state file `{path}` is not the operator state of subtask {} of `{uid}` in epoch {}",
-            file.subtask, file.epoch
-        ));
+    if state.uid != uid || state.epoch != file.epoch || state.origin != Origin::of_operator_state(file.subtask) {
+        let whose = file.subtask.map_or("broadcast state".into(), |subtask| format!("operator state of subtask {subtask}"));
+        return Err(format!("state file `{path}` is not the {whose} of `{uid}` in epoch {}", file.epoch));
     }
-    if file.subtask >= manifest.parallelism || file.epoch > manifest.checkpoint {
+    if file.subtask.is_some_and(|subtask| subtask >= manifest.parallelism) || file.epoch > manifest.checkpoint {
         return Err(format!("the subtask or the epoch of state file `{path}` does not exist"));
     }
     check_checksum(path, &file.checksum)
@@ -83,7 +81,7 @@ fn check_file(manifest: &Manifest, uid: &str, file: &StateFile) -> Result<(), St
     let RunPath::State(state) = paths::classify(path) else {
         return Err(format!("`{path}` is no path of a state file"));
     };
-    if matches!(state.origin, Origin::OperatorState { .. }) {
+    if matches!(state.origin, Origin::Lists { .. } | Origin::Broadcast) {
         return Err(format!("state file `{path}` holds operator state"));
     }
     if state.uid != uid {

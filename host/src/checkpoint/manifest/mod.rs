@@ -143,7 +143,8 @@ pub struct OperatorPart {
     pub states: Vec<StateDescriptor>,
     /// Its state: files from the oldest to the newest, each with the changes since the one before.
     pub files: Vec<StateFile>,
-    /// Its operator state: of each subtask that has any, the newest file, in order of subtask.
+    /// Its operator state, of each the newest file: first broadcast state, then the lists of each subtask that has any, in order of
+    /// subtask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operator_state: Vec<OperatorStateFile>,
 }
@@ -190,17 +191,17 @@ pub struct StateFile {
     pub base: bool,
 }
 
-/// A file of operator state as a manifest names it: all lists of one subtask.
+/// A file of operator state as a manifest names it: all lists of one subtask, or all broadcast state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OperatorStateFile {
     /// Where it lies, relative to the run's directory.
     pub path: String,
-    /// The subtask.
-    pub subtask: u16,
-    /// The epoch at whose end it was written. The lists have not changed since.
+    /// The subtask; none of broadcast state, of which all have the same.
+    pub subtask: Option<u16>,
+    /// The epoch at whose end it was written. What it holds has not changed since.
     pub epoch: u64,
-    /// How many elements it holds.
+    /// How many elements or fields it holds.
     pub elements: u64,
     /// Its size.
     pub bytes: u64,

@@ -27,7 +27,8 @@ pub(crate) fn state_file(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> S
     }
 }
 
-pub(crate) fn operator_state_file(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> OperatorStateFile {
+pub(crate) fn operator_state_file(attempt: u32, epoch: u64, uid: &str, subtask: impl Into<Option<u16>>) -> OperatorStateFile {
+    let subtask = subtask.into();
     let path = crate::checkpoint::paths::operator_state(attempt, epoch, uid, subtask);
     OperatorStateFile { path, subtask, epoch, elements: 3, bytes: 100, checksum: "0123abcd".into() }
 }
@@ -75,7 +76,8 @@ fn sealed(body: &str) -> Vec<u8> {
 #[test]
 fn what_was_written_is_read() {
     let mut with_lists = manifest(3, 41, vec![]);
-    with_lists.operators[0].operator_state = vec![operator_state_file(2, 40, "count", 0), operator_state_file(3, 41, "count", 1)];
+    with_lists.operators[0].operator_state =
+        vec![operator_state_file(1, 39, "count", None), operator_state_file(2, 40, "count", 0), operator_state_file(3, 41, "count", 1)];
     for entry in [entry(), claim(7), LogEntry::Checkpoint(with_lists)] {
         let text = render(&entry).unwrap();
         assert_eq!(parse(&text).unwrap(), entry);
@@ -166,7 +168,7 @@ fn what_breaks_a_rule_is_neither_written_nor_read() {
         base
     };
     type Break = fn(&mut Manifest);
-    let broken: [(&str, Break); 23] = [
+    let broken: [(&str, Break); 26] = [
         ("count from 1", |m| m.attempt.attempt = 0),
         ("count from 1", |m| m.attempt.run = 0),
         ("parallelism", |m| m.parallelism = 0),
@@ -188,6 +190,9 @@ fn what_breaks_a_rule_is_neither_written_nor_read() {
         ("order of subtask", |m| m.operators[0].operator_state.reverse()),
         ("order of subtask", |m| m.operators[0].operator_state[1] = m.operators[0].operator_state[0].clone()),
         ("does not exist", |m| m.operators[0].operator_state = vec![operator_state_file(3, 42, "count", 0)]),
+        ("is not the broadcast state of", |m| m.operators[0].operator_state[0].subtask = None),
+        ("order of subtask", |m| m.operators[0].operator_state.push(operator_state_file(3, 41, "count", None))),
+        ("order of subtask", |m| m.operators[0].operator_state = vec![operator_state_file(3, 41, "count", None); 2]),
         ("checksum", |m| m.operators[0].operator_state[0].checksum = "x".into()),
         ("occurs twice", |m| m.operators[0].files = vec![m.operators[0].files[0].clone(); 2]),
     ];

@@ -5,7 +5,8 @@
 //! <dir>/<job>/run-0001/log/00000000000000000042.json             an entry of the log: a claim or a manifest
 //! <dir>/<job>/run-0001/published                                 how far output is published
 //! <dir>/<job>/run-0001/state/3-41/count-0.state                  attempt 3, epoch 41, operator count, subtask 0
-//! <dir>/<job>/run-0001/state/3-41/count-0.operator.state         its operator state
+//! <dir>/<job>/run-0001/state/3-41/count-0.operator.state         the lists of its operator state
+//! <dir>/<job>/run-0001/state/3-41/count.broadcast.state          the operator's broadcast state
 //! <dir>/<job>/run-0001/state/3-41/count.33-41.7.merged.state     the attempt's 7th merged file: epochs 33 to 41 in one
 //! ```
 //!
@@ -50,11 +51,13 @@ pub enum Origin {
         /// The subtask.
         subtask: u16,
     },
-    /// A subtask's operator state.
-    OperatorState {
+    /// The lists of a subtask's operator state.
+    Lists {
         /// The subtask.
         subtask: u16,
     },
+    /// Broadcast state, of which all subtasks have the same.
+    Broadcast,
     /// Other state files were merged into it.
     Merged {
         /// The first epoch in it.
@@ -62,6 +65,13 @@ pub enum Origin {
         /// Its number among the attempt's merged files, so that no two share a path.
         serial: u64,
     },
+}
+
+impl Origin {
+    /// Of operator state: of a subtask's lists, or of what is the same on all.
+    pub fn of_operator_state(subtask: Option<u16>) -> Self {
+        subtask.map_or(Origin::Broadcast, |subtask| Origin::Lists { subtask })
+    }
 }
 
 /// The name of a job's directory below the checkpoint directory.
@@ -95,9 +105,9 @@ pub fn snapshot(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> String {
     StatePath { attempt, epoch, uid: uid.into(), origin: Origin::Snapshot { subtask } }.render()
 }
 
-/// The path of a subtask's operator state, within its run.
-pub fn operator_state(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> String {
-    StatePath { attempt, epoch, uid: uid.into(), origin: Origin::OperatorState { subtask } }.render()
+/// The path of operator state, within its run: of a subtask's lists, or of what is the same on all.
+pub fn operator_state(attempt: u32, epoch: u64, uid: &str, subtask: Option<u16>) -> String {
+    StatePath { attempt, epoch, uid: uid.into(), origin: Origin::of_operator_state(subtask) }.render()
 }
 
 /// The path of a merged file, within its run.
@@ -128,7 +138,8 @@ impl StatePath {
         let (attempt, epoch, uid) = (self.attempt, self.epoch, escape(&self.uid));
         match self.origin {
             Origin::Snapshot { subtask } => format!("state/{attempt}-{epoch}/{uid}-{subtask}.state"),
-            Origin::OperatorState { subtask } => format!("state/{attempt}-{epoch}/{uid}-{subtask}.operator.state"),
+            Origin::Lists { subtask } => format!("state/{attempt}-{epoch}/{uid}-{subtask}.operator.state"),
+            Origin::Broadcast => format!("state/{attempt}-{epoch}/{uid}.broadcast.state"),
             Origin::Merged { first, serial } => format!("state/{attempt}-{epoch}/{uid}.{first}-{epoch}.{serial}.merged.state"),
         }
     }
@@ -148,7 +159,9 @@ fn parse_state(path: &str) -> Option<StatePath> {
         parse_merged(name)?
     } else if let Some(name) = name.strip_suffix(".operator") {
         let (uid, subtask) = name.rsplit_once('-')?;
-        (uid, Origin::OperatorState { subtask: subtask.parse().ok()? })
+        (uid, Origin::Lists { subtask: subtask.parse().ok()? })
+    } else if let Some(uid) = name.strip_suffix(".broadcast") {
+        (uid, Origin::Broadcast)
     } else {
         let (uid, subtask) = name.rsplit_once('-')?;
         (uid, Origin::Snapshot { subtask: subtask.parse().ok()? })

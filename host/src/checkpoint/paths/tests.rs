@@ -10,7 +10,8 @@ fn paths_look_as_documented() {
     assert_eq!(run_dir(12_345), "run-12345");
     assert_eq!(entry(42), "log/00000000000000000042.json");
     assert_eq!(snapshot(3, 41, "count", 0), "state/3-41/count-0.state");
-    assert_eq!(operator_state(3, 41, "count", 0), "state/3-41/count-0.operator.state");
+    assert_eq!(operator_state(3, 41, "count", Some(0)), "state/3-41/count-0.operator.state");
+    assert_eq!(operator_state(3, 41, "count", None), "state/3-41/count.broadcast.state");
     assert_eq!(classify("published"), RunPath::Published);
     assert_eq!(merged(3, Epochs { first: 33, last: 41 }, "count", 7), "state/3-41/count.33-41.7.merged.state");
 }
@@ -52,6 +53,7 @@ fn foreign_paths_are_foreign() {
         "state/3-41/count.merged.state",
         "state/3-41/count.operator.state",
         "state/3-41/count-00.operator.state",
+        "state/3-41/co%75nt.broadcast.state",
         "State/3-41/count-0.state",
     ] {
         assert_eq!(classify(path), RunPath::Foreign, "{path}");
@@ -71,6 +73,7 @@ fn names() -> impl Strategy<Value = String> {
         Just("a.1-2.3.merged".to_string()),
         Just("a.state".to_string()),
         Just("a-1.operator".to_string()),
+        Just("a.broadcast".to_string()),
         Just("%2F".to_string()),
     ]
 }
@@ -81,8 +84,10 @@ proptest! {
         let origin = Origin::Snapshot { subtask };
         let expected = StatePath { attempt, epoch, uid: uid.clone(), origin };
         prop_assert_eq!(classify(&snapshot(attempt, epoch, &uid, subtask)), RunPath::State(expected));
-        let expected = StatePath { attempt, epoch, uid: uid.clone(), origin: Origin::OperatorState { subtask } };
-        prop_assert_eq!(classify(&operator_state(attempt, epoch, &uid, subtask)), RunPath::State(expected));
+        let expected = StatePath { attempt, epoch, uid: uid.clone(), origin: Origin::Lists { subtask } };
+        prop_assert_eq!(classify(&operator_state(attempt, epoch, &uid, Some(subtask))), RunPath::State(expected));
+        let expected = StatePath { attempt, epoch, uid: uid.clone(), origin: Origin::Broadcast };
+        prop_assert_eq!(classify(&operator_state(attempt, epoch, &uid, None)), RunPath::State(expected));
         let expected = StatePath { attempt, epoch, uid: uid.clone(), origin: Origin::Merged { first, serial } };
         prop_assert_eq!(classify(&merged(attempt, Epochs { first, last: epoch }, &uid, serial)), RunPath::State(expected));
     }

@@ -3,6 +3,7 @@
 //! A commit counts from the commit before it, not from the barrier before it: what it names includes everything that belongs to epochs
 //! in between which were given up. So no epoch is complete before all older ones are, and they commit in order only.
 
+mod agree;
 mod parts;
 
 #[cfg(test)]
@@ -14,7 +15,7 @@ use std::fmt;
 pub use parts::{CommitFacts, OperatorFacts, Ready, build_manifest};
 
 use super::manifest::{OperatorStateFile, SinkPart, StateFile, Trigger};
-use super::paths::{self, Origin, RunPath};
+use super::paths::{self, Origin, RunPath, StatePath};
 use crate::error::{Error, Kind, Result};
 use crate::record::{AttemptId, SplitPosition, Staged};
 
@@ -60,8 +61,15 @@ pub struct Ack {
 pub enum Part {
     /// Of a source: all its splits, with their positions.
     Positions(Vec<SplitPosition>),
-    /// Of an operator: its state files, and its operator state; none when nothing has changed.
-    Files(Vec<StateFile>, Option<OperatorStateFile>),
+    /// Of an operator.
+    State {
+        /// State files; none when nothing has changed.
+        files: Vec<StateFile>,
+        /// Operator state: the subtask's lists, and from subtask 0 what is the same on all; neither when it has not changed.
+        operator_state: Vec<OperatorStateFile>,
+        /// The digest of each broadcast state, by its name.
+        digests: Vec<(String, u128)>,
+    },
     /// Of a sink: what it has staged.
     Staged(Vec<Staged>),
 }
@@ -70,7 +78,7 @@ impl Part {
     fn role(&self) -> Role {
         match self {
             Part::Positions(_) => Role::Source,
-            Part::Files(..) => Role::Operator,
+            Part::State { .. } => Role::Operator,
             Part::Staged(_) => Role::Sink,
         }
     }
@@ -172,11 +180,15 @@ impl Pending {
 
     /// The checkpoint to commit next, if one is complete, with everything that its manifest has to name. The same until
     /// [`Pending::committed`].
-    pub fn ready(&self) -> Option<Ready> {
+    ///
+    /// # Errors
+    /// [`Kind::Job`] if it must not be committed, because subtasks differ in what has to be the same on all.
+    pub fn ready(&self) -> Result<Option<Ready>> {
         let mut complete = self.epochs.iter().take_while(|pending| pending.missing.is_empty());
-        let end = complete.position(|pending| !pending.given_up)?;
+        let Some(end) = complete.position(|pending| !pending.given_up) else { return Ok(None) };
+        self.epochs.range(..=end).try_for_each(|epoch| agree::check(&self.nodes, epoch))?;
         let unpublished = self.unpublished.iter().flat_map(|(_, sinks)| sinks);
-        Some(parts::gather(&self.nodes, self.epochs.range(..=end), unpublished))
+        Ok(Some(parts::gather(&self.nodes, self.epochs.range(..=end), unpublished)))
     }
 
     /// The manifest of `epoch` is durable.
@@ -184,7 +196,7 @@ impl Pending {
     /// # Errors
     /// [`Kind::Internal`] if it is not the one that was ready.
     pub fn committed(&mut self, epoch: u64) -> Result<()> {
-        let Some(ready) = self.ready().filter(|ready| ready.epoch == epoch) else {
+        let Some(ready) = self.ready()?.filter(|ready| ready.epoch == epoch) else {
             return Err(Error::new(Kind::Internal, format!("checkpoint {epoch} was committed without being ready")));
         };
         self.epochs.retain(|pending| pending.epoch > epoch);
@@ -214,9 +226,13 @@ impl Epoch {
     /// Checks what a part says against who says it, and against the parts that are there.
     fn check(&self, node: usize, ack: &Ack) -> Result<(), String> {
         match &ack.part {
-            Part::Files(files, operator_state) => {
-                files.iter().try_for_each(|file| check_path(&file.path, false, ack))?;
-                operator_state.iter().try_for_each(|file| check_path(&file.path, true, ack))
+            Part::State { files, operator_state, .. } => {
+                files.iter().try_for_each(|file| check_path(&file.path, Origin::Snapshot { subtask: ack.subtask }, ack))?;
+                operator_state.iter().try_for_each(|file| {
+                    // Broadcast state is the same on all, so the first subtask writes it.
+                    let broadcast = file.subtask.is_none() && ack.subtask == 0;
+                    check_path(&file.path, Origin::of_operator_state((!broadcast).then_some(ack.subtask)), ack)
+                })
             }
             Part::Positions(splits) => {
                 let others = self.parts.range((node, 0)..=(node, u16::MAX)).filter_map(|(_, part)| match part {
@@ -235,16 +251,10 @@ impl Epoch {
 }
 
 /// A path carries attempt and epoch, so that no file can be taken for another's.
-fn check_path(path: &str, is_operator_state: bool, ack: &Ack) -> Result<(), String> {
-    let expected = Origin::OperatorState { subtask: ack.subtask };
+fn check_path(path: &str, origin: Origin, ack: &Ack) -> Result<(), String> {
+    let expected = StatePath { attempt: ack.attempt.attempt, epoch: ack.epoch, uid: ack.uid.clone(), origin };
     match paths::classify(path) {
-        RunPath::State(found)
-            if (found.attempt, found.epoch) == (ack.attempt.attempt, ack.epoch)
-                && found.uid == ack.uid
-                && (found.origin == expected) == is_operator_state =>
-        {
-            Ok(())
-        }
+        RunPath::State(found) if found == expected => Ok(()),
         _ => Err(format!("the state file `{path}` does not belong to it")),
     }
 }

@@ -19,7 +19,8 @@ pub struct Ready {
     pub sources: Vec<SourcePart>,
     /// New state files of every operator since the commit before, oldest first.
     pub files: Vec<(String, Vec<StateFile>)>,
-    /// New operator state of every operator since the commit before, in order of subtask, of each the newest only.
+    /// New operator state of every operator since the commit before, broadcast state first, then in order of subtask; of each the newest
+    /// only.
     pub operator_state: Vec<(String, Vec<OperatorStateFile>)>,
     /// What every sink has staged since the commit before, and what older commits named and nobody has confirmed as published.
     pub sinks: Vec<SinkPart>,
@@ -74,7 +75,7 @@ pub(super) fn gather<'a>(
         sinks: Vec::new(),
     };
     let mut files: BTreeMap<usize, Vec<StateFile>> = BTreeMap::new();
-    let mut operator_state: BTreeMap<usize, BTreeMap<u16, OperatorStateFile>> = BTreeMap::new();
+    let mut operator_state: BTreeMap<usize, BTreeMap<Option<u16>, OperatorStateFile>> = BTreeMap::new();
     let mut sinks: Vec<SinkPart> = Vec::new();
     unpublished.for_each(|sink| stage(&mut sinks, sink));
     for epoch in epochs {
@@ -83,11 +84,11 @@ pub(super) fn gather<'a>(
         for (&(node, _), part) in &epoch.parts {
             match part {
                 Part::Positions(splits) => sources.entry(node).or_default().extend_from_slice(splits),
-                Part::Files(new, lists) => {
+                Part::State { files: new, operator_state: whole, .. } => {
                     files.entry(node).or_default().extend_from_slice(new);
                     // It is whole, so it stands for what older epochs have brought.
-                    let lists = lists.iter().map(|lists| (lists.subtask, lists.clone()));
-                    operator_state.entry(node).or_default().extend(lists);
+                    let whole = whole.iter().map(|file| (file.subtask, file.clone()));
+                    operator_state.entry(node).or_default().extend(whole);
                 }
                 Part::Staged(staged) => stage(&mut sinks, &SinkPart { uid: nodes[node].uid.clone(), staged: staged.clone() }),
             }

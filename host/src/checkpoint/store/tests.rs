@@ -10,11 +10,13 @@ use tempfile::TempDir;
 use super::*;
 use crate::checkpoint::decide::{FileLists, RETAINED, RestorePoint, next_epoch, restore_point};
 use crate::checkpoint::file::tests::states;
-use crate::checkpoint::file::{FileFacts, OperatorStateFacts, OperatorStateReader, StateReader, named, write, write_operator};
+use crate::checkpoint::file::{
+    BroadcastReader, FileFacts, OperatorStateFacts, OperatorStateReader, StateReader, write, write_broadcast, write_operator,
+};
 use crate::checkpoint::inspect::Description;
 use crate::checkpoint::manifest::tests::manifest;
 use crate::checkpoint::manifest::{Epochs, LogEntry, Manifest, StateFile};
-use crate::plan::{StateDescriptor, StateKind};
+use crate::plan::{Schema, StateDescriptor, StateKind};
 use crate::record::{AttemptId, KeyGroups};
 use crate::state::{Change, ChangeKind, Changes};
 
@@ -604,20 +606,25 @@ async fn what_collection_leaves_can_always_be_restored() {
 async fn operator_state_lives_as_long_as_it_is_named() {
     let (_dir, store) = store().await;
     let mut attempt = Attempt::begin(&store).await;
-    let state = StateDescriptor { kind: StateKind::OperatorList, ..states(&["local"])[0].clone() };
-    let states = [state];
+    let states = [StateKind::OperatorList, StateKind::Broadcast].map(|kind| {
+        let field_schema = kind.has_fields().then(Schema::text);
+        StateDescriptor { field_schema, ..StateDescriptor::new(kind.name(), kind, Schema::text(), 1) }
+    });
     let mut put = Vec::new();
     for epoch in 1..=8 {
         // Written in epochs 1 and 2 only.
         if epoch <= 2 {
             let lists = vec![(0, Arc::new(std::iter::once(&b"x"[..]).collect()))];
-            let facts = OperatorStateFacts { operator: "count", subtask: 0, epoch };
-            let path = paths::operator_state(attempt.id.attempt, epoch, "count", 0);
-            let bytes = write_operator(facts, &states, &lists).unwrap();
-            let file = named(facts, path.clone(), &lists, &bytes);
-            store.put_state_file(attempt.id.run, &path, bytes).await.unwrap();
-            attempt.lists.replace_operator_state("count", &[file]);
-            put.push(path);
+            let lists = write_operator(OperatorStateFacts { operator: "count", subtask: 0, epoch }, &states, &lists).unwrap();
+            let maps = vec![(1, [(&b"a"[..], &b"1"[..]), (b"b", b"2")].into_iter().collect())];
+            let maps = write_broadcast("count", epoch, &states, &maps).unwrap();
+            for written in [lists, maps] {
+                let path = paths::operator_state(attempt.id.attempt, epoch, "count", written.subtask);
+                let file = written.at(path.clone());
+                store.put_state_file(attempt.id.run, &path, written.bytes).await.unwrap();
+                attempt.lists.replace_operator_state("count", &[file]);
+                put.push(path);
+            }
         }
         let file = attempt.snapshot().await;
         let mut manifest = attempt.manifest(file.clone());
@@ -627,19 +634,30 @@ async fn operator_state_lives_as_long_as_it_is_named() {
         attempt.epoch += 1;
         attempt.collect().await;
         let there = store.list(1).await.unwrap();
-        assert!(there.contains(put.last().unwrap()), "after {epoch}");
-        assert_eq!(there.contains(&put[0]), epoch <= RETAINED as u64, "after {epoch}");
+        assert!(put[put.len() - 2..].iter().all(|path| there.contains(path)), "after {epoch}");
+        assert!(put[..2].iter().all(|path| there.contains(path) == (epoch <= RETAINED as u64)), "after {epoch}");
     }
     let point = newest(&store).await;
     let claimed = store.claim(RunChoice::Fresh, "a test", None).await.unwrap();
     let adopted = store.adopt(&point, claimed.attempt).await.unwrap();
-    let file = &adopted.manifest.operators[0].operator_state[0];
-    assert_eq!(file.path, paths::operator_state(claimed.attempt.attempt, 2, "count", 0));
-    let bytes = store.read_operator_state(&adopted, file).await.unwrap();
-    let reader = OperatorStateReader::open(&file.path, &bytes).unwrap();
+    let [maps, lists] = adopted.manifest.operators[0].operator_state.as_slice() else { panic!("{:?}", adopted.manifest.operators) };
+    let path = |subtask| paths::operator_state(claimed.attempt.attempt, 2, "count", subtask);
+    assert_eq!((&maps.path, &lists.path), (&path(None), &path(Some(0))));
+    let bytes = store.read_operator_state(&adopted, lists).await.unwrap();
+    let reader = OperatorStateReader::open(&lists.path, &bytes).unwrap();
     assert_eq!((reader.subtask, reader.epoch, reader.lists(&states)[0].1.len()), (0, 2, 1));
+    let bytes = store.read_operator_state(&adopted, maps).await.unwrap();
+    let reader = BroadcastReader::open(&maps.path, &bytes).unwrap();
+    assert_eq!((reader.epoch, reader.maps(&states)[0].1.len()), (2, 2));
     crate::checkpoint::manifest::render(&LogEntry::Checkpoint(Manifest { attempt: claimed.attempt, ..adopted.manifest.clone() })).unwrap();
-    flip(&store.run_dir(2).join(&file.path), 30);
-    let error = store.read_operator_state(&adopted, file).await.unwrap_err();
-    assert!(error.message().contains("is damaged") && error.message().contains(&file.path), "{error}");
+    for file in [lists, maps] {
+        flip(&store.run_dir(2).join(&file.path), 30);
+        let error = store.read_operator_state(&adopted, file).await.unwrap_err();
+        assert!(error.message().contains("is damaged") && error.message().contains(&file.path), "{error}");
+    }
+    let found = inspect(&store.run_dir(1).join(&put[3])).await.unwrap();
+    let Description::BroadcastStateFile(found) = found else { panic!("{found:?}") };
+    let [state] = found.states.as_slice() else { panic!("{found:?}") };
+    assert_eq!((found.operator.as_str(), found.epoch, state.state.name.as_str()), ("count", 2, "broadcast"));
+    assert_eq!((state.fields, state.field_bytes, state.value_bytes), (2, 2, 2));
 }

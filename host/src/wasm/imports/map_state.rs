@@ -65,8 +65,8 @@ fn map_remove(store: Store<'_>, (state, keys, fields): (u32, WasmList<u32>, Colu
     Ok(())
 }
 
-/// What `map-scan` replies.
-type Page = (Arc<ColumnReply>, Arc<ColumnReply>);
+/// What a scan replies: fields and values.
+pub(super) type Page = (Arc<ColumnReply>, Arc<ColumnReply>);
 
 fn map_scan(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, WasmList<u8>, u32)) -> wasmtime::Result<(Page,)> {
     const NAME: &str = "keyed-state.map-scan";
@@ -87,12 +87,18 @@ fn map_scan(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, WasmLis
 /// Fields with their keys, checked.
 fn fields_of<'a>(store: &'a Store<'_>, keys: &WasmList<u32>, fields: &ColumnOut, function: &str) -> Result<Fields<'a>, Misuse> {
     let keys = keys.as_le_slice(store);
-    let (ends, bytes) = (fields.ends.as_le_slice(store), fields.bytes.as_le_slice(store));
-    check_column("`fields`", ends, bytes, function)?;
+    let (ends, bytes) = field_column(store, fields, function)?;
     store.data().check_keys(keys, function)?;
     if keys.len() != ends.len() {
         return Err(Misuse(format!("{function}: `keys` has {} entries, but there are {} fields", keys.len(), ends.len())));
     }
+    Ok(Fields { keys, ends, bytes })
+}
+
+/// Fields as a column, checked.
+pub(super) fn field_column<'a>(store: &'a Store<'_>, fields: &ColumnOut, function: &str) -> Result<(&'a [u32], &'a [u8]), Misuse> {
+    let (ends, bytes) = (fields.ends.as_le_slice(store), fields.bytes.as_le_slice(store));
+    check_column("`fields`", ends, bytes, function)?;
     let mut start = 0;
     for &end in ends {
         if (end - start) as usize > MAP_FIELD {
@@ -100,7 +106,7 @@ fn fields_of<'a>(store: &'a Store<'_>, keys: &WasmList<u32>, fields: &ColumnOut,
         }
         start = end;
     }
-    Ok(Fields { keys, ends, bytes })
+    Ok((ends, bytes))
 }
 
 /// Bytes that fields take: each is kept with its key.

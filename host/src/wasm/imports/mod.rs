@@ -1,6 +1,7 @@
 //! The functions of the host that operators import, one file per interface of `wit/operator.wit`. Written by hand rather than
 //! generated, so that what a guest passes is read in place in its memory, and checked before anything is kept.
 
+mod broadcast_state;
 mod keyed_state;
 mod map_state;
 mod operator_state;

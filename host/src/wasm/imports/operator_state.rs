@@ -1,10 +1,11 @@
-//! `operator-state`: the lists of the subtask that the instance runs for.
+//! `operator-state`: the lists of the subtask that the instance runs for. Broadcast state is in `broadcast_state`.
 
 use std::sync::Arc;
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
+use super::broadcast_state;
 use super::keyed_state::values_of;
 use crate::plan::StateKind;
 use crate::record::Column;
@@ -16,14 +17,16 @@ type Store<'a> = StoreContextMut<'a, Guest>;
 
 const LISTS: &[StateKind] = &[StateKind::OperatorList, StateKind::OperatorUnionList];
 /// Reading is harmless whenever there is state.
-const READING: &[Phase] = &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete, Phase::Close];
+pub(super) const READING: &[Phase] =
+    &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete, Phase::Close];
 /// After `close` nothing is written any more.
 const WRITING: &[Phase] = &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete];
 
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("cofferdam:operator/operator-state@0.1.0")?;
     interface.func_wrap("list-get", list_get)?;
-    interface.func_wrap("list-update", list_update)
+    interface.func_wrap("list-update", list_update)?;
+    broadcast_state::add_to(&mut interface)
 }
 
 /// No limit but the guest's memory: the host copies no more than what it holds already.

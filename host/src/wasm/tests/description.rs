@@ -26,6 +26,11 @@ fn a_description_arrives_as_it_was_given() {
 fn an_impossible_description_is_refused_with_what_is_wrong_in_it() {
     let good = Described::default;
     let ports = |port| Described { inputs: vec![port], ..good() };
+    let waits = |more: &[(&'static str, &'static str)]| Described {
+        inputs: vec![["a", "any", "", "text"], ["b", "broadcast", "", "text"]],
+        inputs_more: vec![more.to_vec()],
+        ..good()
+    };
     let state = |state| Described { states: vec![state], more: vec![], ..good() };
     let more =
         |more: &[(&'static str, &'static str)]| Described { states: vec![("s", "value", "bytes", 1)], more: vec![more.to_vec()], ..good() };
@@ -39,10 +44,28 @@ fn an_impossible_description_is_refused_with_what_is_wrong_in_it() {
         (ports(["a", "any", "text", "text"]), "input `a` is not keyed and has a key-schema"),
         (ports(["a", "any", "", "avro"]), "input `a`: unknown schema `avro`"),
         (ports(["a", "any", "", "postcard:"]), "input `a`: unknown schema `postcard:`"),
+        (ports(["a", "broadcast", "text", "text"]), "input `a` is not keyed and has a key-schema"),
+        (
+            Described { inputs: vec![["a", "keyed", "text", "text"], ["b", "keyed", "u64", "text"]], ..good() },
+            "inputs `a` and `b` share the keyed state, but their keys are of different schemas: text and u64",
+        ),
+        (waits(&[("priority", "1")]), "input `a`: `priority` is unknown; known is waits-for"),
+        (waits(&[("waits-for", "b"), ("waits-for", "b")]), "input `a`: `waits-for` is told twice"),
+        (waits(&[("waits-for", "c")]), "input `a` waits for `c`, which is no broadcast input"),
+        (waits(&[("waits-for", "a")]), "input `a` waits for `a`, which is no broadcast input"),
+        (
+            Described { inputs_more: vec![vec![("waits-for", "b")], vec![("waits-for", "b")]], ..waits(&[]) },
+            "input `a` would wait for ever: inputs wait in a circle",
+        ),
         (Described { outputs: vec![["a", "any", "", "text"]; 2], ..good() }, "output `a` is there twice"),
+        (Described { outputs: vec![["a", "broadcast", "", "text"]], ..good() }, "output `a`: unknown partitioning `broadcast`"),
         (Described { outputs: vec![["a", "keyed", "", "text"]], ..good() }, "output `a` is keyed and has no key-schema"),
         (state(("s", "set", "bytes", 1)), "state `s`: unknown kind `set`"),
-        (state(("s", "map", "bytes", 1)), "state `s`: a map needs a `field-schema`"),
+        (state(("s", "map", "bytes", 1)), "state `s`: kind `map` needs a `field-schema`"),
+        (
+            Described { more: vec![vec![("field-schema", "text")]], ..state(("s", "broadcast", "bytes", 1)) },
+            "state `s`: broadcast state is written on broadcast inputs, and there is none",
+        ),
         (more(&[("ttl-ms", "soon")]), "state `s`: `ttl-ms` can't be `soon`"),
         (more(&[("secret", "yes")]), "state `s`: `secret` is unknown; known are field-schema, ttl-ms and ttl-from"),
         (state(("s", "value", "", 1)), "state `s`: unknown schema ``"),
@@ -57,6 +80,16 @@ fn an_impossible_description_is_refused_with_what_is_wrong_in_it() {
         let refusal = refusal(described(description).load());
         assert_eq!(refusal, format!("it describes an operator that can't be: {cause}"));
     }
+}
+
+#[test]
+fn inputs_may_share_keys_be_broadcast_and_wait() {
+    let inputs = [["flights", "keyed", "text", "text"], ["late", "keyed", "text", "json"], ["airlines", "broadcast", "", "text"]];
+    let inputs_more = vec![vec![("waits-for", "airlines")]];
+    let component = described(Described { inputs: inputs.to_vec(), inputs_more, ..Described::default() }).load().unwrap();
+    let told = component.descriptor().inputs.iter().map(|input| (input.partitioning, input.waits_for.as_deref()));
+    let expected = [(Partitioning::Keyed, Some("airlines")), (Partitioning::Keyed, None), (Partitioning::Broadcast, None)];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(super) type Port = [&'static str; 4];
 pub(super) struct Described {
     pub(super) name: &'static str,
     pub(super) inputs: Vec<Port>,
+    /// What more is told about the inputs that stand first.
+    pub(super) inputs_more: Vec<Vec<(&'static str, &'static str)>>,
     pub(super) outputs: Vec<Port>,
     /// Name, kind, schema and version.
     pub(super) states: Vec<(&'static str, &'static str, &'static str, u32)>,
@@ -36,6 +38,7 @@ impl Default for Described {
         Described {
             name: "test",
             inputs: vec![["words", "keyed", "text", "text"]],
+            inputs_more: vec![],
             outputs: vec![["counts", "keyed", "text", "bytes"], ["lines", "any", "", "text"]],
             states: vec![("count", "value", "bytes", 1), ("seen", "list", "bytes", 1), ("per", "map", "bytes", 1)],
             more: vec![vec![], vec![], vec![("field-schema", "text")]],
@@ -225,17 +228,25 @@ fn lay_out(described: &Described) -> (Vec<u8>, usize) {
     let string = |memory: &mut Vec<u8>, text: &str| list(memory, text.as_bytes(), text.len());
     let flat = |words: Vec<[u32; 2]>| words.into_iter().flatten().flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
     let mut memory = Vec::new();
-    let ports = |memory: &mut Vec<u8>, ports: &[Port]| {
-        let fields: Vec<_> = ports.iter().flat_map(|port| port.map(|text| string(memory, text)).into_iter().chain([[0, 0]])).collect();
+    let told = |memory: &mut Vec<u8>, more: Option<&Vec<(&str, &str)>>| {
+        let more = more.map_or(&[][..], Vec::as_slice);
+        let facts: Vec<_> = more.iter().flat_map(|&(name, value)| [name, value]).map(|text| string(memory, text)).collect();
+        list(memory, &flat(facts), more.len())
+    };
+    let ports = |memory: &mut Vec<u8>, ports: &[Port], more: &[Vec<(&str, &str)>]| {
+        let mut fields = Vec::new();
+        for (index, port) in ports.iter().enumerate() {
+            fields.extend(port.map(|text| string(memory, text)));
+            fields.push(told(memory, more.get(index)));
+        }
         list(memory, &flat(fields), ports.len())
     };
-    let (inputs, outputs) = (ports(&mut memory, &described.inputs), ports(&mut memory, &described.outputs));
+    let inputs = ports(&mut memory, &described.inputs, &described.inputs_more);
+    let outputs = ports(&mut memory, &described.outputs, &[]);
     let mut states = Vec::new();
     for (index, (name, kind, schema, version)) in described.states.iter().enumerate() {
         states.extend(flat([name, kind, schema].map(|text| string(&mut memory, text)).to_vec()));
-        let more = described.more.get(index).map_or(&[][..], Vec::as_slice);
-        let facts: Vec<_> = more.iter().flat_map(|&(name, value)| [name, value]).map(|text| string(&mut memory, text)).collect();
-        let [at, len] = list(&mut memory, &flat(facts), more.len());
+        let [at, len] = told(&mut memory, described.more.get(index));
         states.extend([*version, at, len].into_iter().flat_map(u32::to_le_bytes));
     }
     let states = list(&mut memory, &states, described.states.len());

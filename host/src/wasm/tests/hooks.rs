@@ -71,7 +71,7 @@ fn what_the_snapshot_hook_writes_is_in_the_freeze_unless_it_fails() {
     let x: Column = std::iter::once(&b"x"[..]).collect();
     let mut good = guest(update!(1), "", "").run();
     assert_eq!(good.snapshot(1), Ok(()));
-    let lists = good.operator_state().freeze().unwrap();
+    let lists = good.operator_state().freeze().lists.unwrap();
     assert_eq!((&*lists[0].1, lists[1].1.len()), (&x, 0));
     for (fails, cause) in [
         (concat!(update!(1), " unreachable"), Cause::Trap),
@@ -79,7 +79,7 @@ fn what_the_snapshot_hook_writes_is_in_the_freeze_unless_it_fails() {
     ] {
         let mut bad = guest(fails, "", "").run();
         assert_eq!(bad.snapshot(1).unwrap_err().cause, cause);
-        assert!(bad.operator_state().freeze().is_none());
+        assert!(bad.operator_state().freeze().lists.is_none());
     }
 }
 
@@ -109,9 +109,9 @@ fn operator_state_is_part_of_the_transaction() {
     .run();
     instance.process(0, &mut words(&["a"])).unwrap();
     assert_eq!(instance.operator_state().get(2).unwrap().len(), 1);
-    assert!(instance.operator_state().freeze().is_some());
+    assert!(instance.operator_state().freeze().lists.is_some());
     instance.process(0, &mut words(&["a", "b"])).unwrap_err();
-    assert!(instance.operator_state().freeze().is_none());
+    assert!(instance.operator_state().freeze().lists.is_none());
     let (state, _) = instance.into_parts();
     assert_eq!(state.operator.get(2).unwrap().len(), 1, "as of the last good batch");
 }

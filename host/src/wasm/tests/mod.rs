@@ -1,6 +1,7 @@
 //! Small guests in text against the real engine: what a component may be, what it may say about itself, and what becomes of calls
 //! that go wrong.
 
+mod broadcast;
 mod calls;
 mod description;
 mod guest;
