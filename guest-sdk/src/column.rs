@@ -54,7 +54,6 @@ impl Column {
     }
 
     /// All values in order.
-    #[cfg(not(target_family = "wasm"))]
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|index| self.get(index))
     }

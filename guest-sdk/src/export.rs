@@ -6,6 +6,7 @@ use std::panic::PanicHookInfo;
 use crate::backend::Backend;
 use crate::bindings::operator::cofferdam::operator::runtime;
 use crate::column::{Batch, Column};
+use crate::migration::migrate;
 use crate::operator::{Instance, Operator};
 use crate::scope;
 
@@ -53,6 +54,16 @@ impl<O: Operator> Slot<O> {
     /// Why its `finish` failed.
     pub fn finish(&self, keys: &Column) -> Result<(), String> {
         self.with(|instance| instance.finish(keys).map_err(|error| error.to_string()))
+    }
+
+    /// Rewrites values of a state that another version has written.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub fn migrate(&self, state: u32, version: u32, schema: &str, values: &Column) -> Result<Column, String> {
+        // It need not be open for that.
+        std::panic::set_hook(Box::new(tell_host));
+        migrate::<O>(state, version, schema, values).map_err(|error| error.to_string())
     }
 
     /// Saves what the operator keeps in memory.

@@ -48,7 +48,8 @@
 //! * `#[operator(key = K)]`: records have the key `K`, and state is kept per key. Without it there is neither.
 //! * `#[operator(name = "…", version = "…")]`: for people; the crate's name and version unless given.
 //! * `#[state(name = "…")]` on a field: the state's name, if it is not the field's. `#[state(version = 2)]`: its version, to be raised
-//!   with every change of its type.
+//!   with every change of its type. `#[state(version = 2, migrate(1 => FUNCTION))]`: what makes values of version 1 into those of this
+//!   one; see below.
 //! * `#[state(ttl = "10m")]`: its values live for ten minutes from when they were last written: of a list each element, of a map each
 //!   field's value. `#[state(ttl = "10m", ttl_from = "access")]`: from when they were last written or read. What has expired is not
 //!   there any more, and the host removes it from memory and from checkpoints by and by. How long values live may be changed at any
@@ -215,6 +216,80 @@
 //!
 //! It could as well count in a field, which is faster: add up the list in `#[open]`, and `replace` it in `#[snapshot]`.
 //!
+//! # When a state's type changes
+//!
+//! A job that goes on with a newer version of the operator compares each state in the checkpoint with the operator's, before anything is
+//! touched. Where only optional fields were added to structs, however deep within lists, maps, tuples, options and enums, or fields put
+//! into another order, values are rewritten without any code: what was added is `None`. Any other change needs a function from the old
+//! type to the new one, a value at a time (of a list an element, of a map a field's value, of aggregating state an accumulator). What
+//! has no way is refused, and the checkpoint can still be restored with the component that wrote it.
+//!
+//! ```
+//! use cofferdam_sdk::prelude::*;
+//!
+//! /// As version 1 had it.
+//! #[record]
+//! struct StatsV1 {
+//!     flights: u64,
+//!     minutes: String,
+//! }
+//!
+//! #[record]
+//! #[derive(Clone, Default)]
+//! struct Stats {
+//!     flights: u64,
+//!     delay: i64,
+//! }
+//!
+//! // May give a `Result<Stats>` as well: an error then refuses the restore.
+//! fn from_v1(old: StatsV1) -> Result<Stats> {
+//!     Ok(Stats { flights: old.flights, delay: old.minutes.parse()? })
+//! }
+//!
+//! #[operator(key = String)]
+//! struct Delays {
+//!     #[state(version = 2, migrate(1 => from_v1))]
+//!     stats: ValueState<Stats>,
+//! }
+//!
+//! #[operator]
+//! impl Delays {
+//!     #[input]
+//!     fn flights(&mut self, delay: i64) -> Result<()> {
+//!         self.stats.update(|stats| stats.delay += delay);
+//!         Ok(())
+//!     }
+//! }
+//! # #[operator(key = String)]
+//! # struct DelaysV1 {
+//! #     stats: ValueState<StatsV1>,
+//! # }
+//! # #[operator]
+//! # impl DelaysV1 {
+//! #     #[input]
+//! #     fn flights(&mut self, delay: i64) -> Result<()> {
+//! #         self.stats.set(StatsV1 { flights: 1, minutes: delay.to_string() });
+//! #         Ok(())
+//! #     }
+//! # }
+//!
+//! # fn main() {
+//! use cofferdam_sdk::testing::{Harness, keyed};
+//!
+//! // The harness migrates as the host does, here from `DelaysV1`, the operator as it was.
+//! let mut old = Harness::<DelaysV1>::new();
+//! old.process([keyed("AA", 12)]).unwrap();
+//! let mut new = Harness::<Delays>::new();
+//! new.restore(&old.snapshot());
+//! assert_eq!(new.value::<Stats>("stats", "AA").map(|stats| stats.delay), Some(12));
+//! # }
+//! ```
+//!
+//! The old type is the one that the function takes, and its schema has to be that of the checkpoint. There may be one function for each
+//! other version, a closure too, and also for a higher one: `migrate(1 => from_v1, 3 => back_from_v3)` in version 2 is the way back.
+//! Where the version was raised and the type is the same, the meaning must have changed, so that needs a function as well. The kind of a
+//! state, its key, a map's fields, and whether values expire can't be migrated: that is another state, with another name.
+//!
 //! # When something is wrong
 //!
 //! A method that returns an error rejects its record: what the record did to state and output is undone, the others go on, and the
@@ -245,6 +320,7 @@ mod input;
 mod key;
 mod log;
 pub mod metrics;
+mod migration;
 mod operator;
 mod output;
 mod schema;
@@ -285,6 +361,7 @@ pub use context::{Context, Meta};
 pub use error::{Error, Result};
 pub use key::{AsKey, Key, NoKey, SameKey};
 pub use log::{Level, log};
+pub use migration::MigratedTo;
 pub use output::{KeyedOutput, Output};
 pub use schema::{Schema, Structure};
 pub use serde;
@@ -304,13 +381,14 @@ pub mod prelude {
 pub mod private {
     pub use crate::codec::{read_postcard, write_postcard};
     pub use crate::input::{InputPort, input};
+    pub use crate::migration::Migration;
     pub use crate::operator::{Fields, Operator, describe};
     pub use crate::output::sends_without_key;
     pub use crate::scope::Scope;
     pub use crate::state::{Declared, Handle, StateDescriptor, Ttl};
 }
 
-/// Exports an operator as the component that its crate is, with the hooks that it has. Written by `#[operator]`.
+/// Exports an operator as the component that its crate is, with its hooks. Written by `#[operator]`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export {
@@ -356,6 +434,20 @@ macro_rules! __export_hook {
         }
 
         $crate::bindings::finish_hook::export_finish_hook!($component with_types_in $crate::bindings::finish_hook);
+    };
+    (migration, $component:ident) => {
+        impl $crate::bindings::migration::exports::cofferdam::operator::migration::Guest for $component {
+            fn migrate(
+                state: u32,
+                from_version: u32,
+                from_schema: ::std::string::String,
+                values: $crate::bindings::records::Column,
+            ) -> ::core::result::Result<$crate::bindings::records::Column, ::std::string::String> {
+                INSTANCE.with(|instance| instance.migrate(state, from_version, &from_schema, &values))
+            }
+        }
+
+        $crate::bindings::migration::export_migration!($component with_types_in $crate::bindings::migration);
     };
     (snapshot, $component:ident) => {
         impl $crate::bindings::snapshot_hook::exports::cofferdam::operator::snapshot_hook::Guest for $component {

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::input::InputPort;
 use crate::key::MaybeKey;
 use crate::metrics;
+use crate::migration::Migration;
 use crate::output::{Buffer, Outputs};
 use crate::schema::Schema;
 use crate::scope::{Scope, set_no_record, set_record};
@@ -26,6 +27,9 @@ pub trait Fields: Sized + 'static {
 
     /// Its states in the order of its fields.
     fn states() -> Vec<StateDescriptor>;
+
+    /// For each of its states, how values of other versions are rewritten.
+    fn migrations() -> Vec<Vec<Migration>>;
 
     /// A new one: states attached, everything else the default.
     fn build(scope: &Scope) -> Self;

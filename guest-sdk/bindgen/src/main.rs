@@ -20,7 +20,7 @@ struct Part {
     with: &'static [(&'static str, &'static str)],
 }
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part { module: "operator", world: "cofferdam:operator/stream-operator", with: &[] },
     Part {
         module: "finish_hook",
@@ -30,6 +30,11 @@ const PARTS: [Part; 5] = [
     Part { module: "snapshot_hook", world: "cofferdam:sdk/snapshot-hook", with: &[] },
     Part { module: "checkpoint_hooks", world: "cofferdam:sdk/checkpoint-hooks", with: &[] },
     Part { module: "close_hook", world: "cofferdam:sdk/close-hook", with: &[] },
+    Part {
+        module: "migration",
+        world: "cofferdam:sdk/migration",
+        with: &[("cofferdam:operator/records@0.1.0", "crate::bindings::operator::cofferdam::operator::records")],
+    },
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

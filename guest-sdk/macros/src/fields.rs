@@ -1,10 +1,12 @@
 //! `#[operator]` on a struct: its fields become states and caches.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::meta::ParseNestedMeta;
-use syn::parse::Parser;
-use syn::{Error, Field, Fields, Ident, ItemStruct, LitInt, LitStr, Result, Type};
+use syn::parse::{ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Error, Expr, Field, Fields, Ident, ItemStruct, LitInt, LitStr, Result, Token, Type};
 
 /// What `#[operator(…)]` says.
 #[derive(Default)]
@@ -21,6 +23,8 @@ struct State {
     name: String,
     version: u32,
     ttl: Option<Ttl>,
+    /// Versions, and what rewrites their values.
+    migrations: Vec<(LitInt, Expr)>,
 }
 
 /// How long a state's values live.
@@ -84,7 +88,7 @@ fn parse_arguments(tokens: TokenStream) -> Result<Arguments> {
 /// The field as a state, if its type is one. Takes `#[state]` off it.
 fn take_state(field: &mut Field) -> Result<Option<State>> {
     let Some(ident) = field.ident.clone() else { return Ok(None) };
-    let mut state = State { name: plain_name(&ident), field: ident, ty: field.ty.clone(), version: 1, ttl: None };
+    let mut state = State { name: plain_name(&ident), field: ident, ty: field.ty.clone(), version: 1, ttl: None, migrations: Vec::new() };
     let (ours, others) = field.attrs.drain(..).partition(|attribute| attribute.path().is_ident("state"));
     field.attrs = others;
     let ours: Vec<syn::Attribute> = ours;
@@ -97,6 +101,7 @@ fn take_state(field: &mut Field) -> Result<Option<State>> {
         (Some((text, _)), None) => return Err(Error::new_spanned(text, "`ttl_from` means nothing without `ttl`")),
         (None, _) => {}
     }
+    check_migrations(&state)?;
     if let (Some(_), Some(attribute), true) = (&state.ttl, ours.first(), is_one_of(&field.ty, OPERATOR_STATES)) {
         return Err(Error::new_spanned(attribute, "only state that is kept per key has a time to live"));
     }
@@ -130,8 +135,36 @@ fn read_setting(meta: &ParseNestedMeta<'_>, state: &mut State, from: &mut Option
             _ => return Err(Error::new_spanned(text, "`ttl_from` is \"write\" or \"access\"")),
         };
         *from = Some((text, from_access));
+    } else if meta.path.is_ident("migrate") {
+        let arms;
+        syn::parenthesized!(arms in meta.input);
+        state.migrations.extend(Punctuated::<_, Token![,]>::parse_terminated_with(&arms, read_migration)?);
     } else {
-        return Err(meta.error("`#[state]` takes `name`, `version`, `ttl` and `ttl_from`"));
+        return Err(meta.error("`#[state]` takes `name`, `version`, `migrate`, `ttl` and `ttl_from`"));
+    }
+    Ok(())
+}
+
+/// `VERSION => FUNCTION`.
+fn read_migration(input: ParseStream<'_>) -> Result<(LitInt, Expr)> {
+    let version = input.parse::<LitInt>()?;
+    input.parse::<Token![=>]>()?;
+    Ok((version, input.parse()?))
+}
+
+/// Each other version has one migration at most.
+fn check_migrations(state: &State) -> Result<()> {
+    let mut seen = vec![state.version];
+    for (literal, _) in &state.migrations {
+        let version = literal.base10_parse::<u32>()?;
+        if version == state.version {
+            let message = format!("{version} is the state's own version: raise it with `version = {}`", u64::from(version) + 1);
+            return Err(Error::new_spanned(literal, message));
+        }
+        if version == 0 || seen.contains(&version) {
+            return Err(Error::new_spanned(literal, "versions begin with 1, and each has one migration"));
+        }
+        seen.push(version);
     }
     Ok(())
 }
@@ -180,6 +213,7 @@ fn implement(arguments: &Arguments, ident: &Ident, states: &[State], caches: &[I
     let types: Vec<_> = states.iter().map(|state| &state.ty).collect();
     let declared: Vec<_> = states.iter().map(declare).collect();
     let indices = 0..states.len() as u32;
+    let migrations = states.iter().map(migrations);
     quote! {
         impl ::cofferdam_sdk::private::Fields for #ident {
             type Key = #key;
@@ -190,6 +224,10 @@ fn implement(arguments: &Arguments, ident: &Ident, states: &[State], caches: &[I
 
             fn states() -> ::std::vec::Vec<::cofferdam_sdk::private::StateDescriptor> {
                 ::std::vec![#(<#types as ::cofferdam_sdk::private::Handle>::describe(#declared)),*]
+            }
+
+            fn migrations() -> ::std::vec::Vec<::std::vec::Vec<::cofferdam_sdk::private::Migration>> {
+                ::std::vec![#(#migrations),*]
             }
 
             #[allow(unused_variables, reason = "of an operator without state")]
@@ -213,6 +251,16 @@ fn implement(arguments: &Arguments, ident: &Ident, states: &[State], caches: &[I
             }
         }
     }
+}
+
+/// How values of a state's other versions are rewritten.
+fn migrations(state: &State) -> TokenStream {
+    let ty = &state.ty;
+    let migrations = state.migrations.iter().map(|(version, migrate)| {
+        let new = quote_spanned!(migrate.span()=> ::cofferdam_sdk::private::Migration::new::<<#ty as ::cofferdam_sdk::private::Handle>::Kept, _, _>);
+        quote!(#new(#version, #migrate))
+    });
+    quote!(::std::vec![#(#migrations),*])
 }
 
 /// What the struct says about a state, as the SDK takes it.

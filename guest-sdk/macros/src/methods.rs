@@ -52,7 +52,7 @@ pub fn expand(arguments: TokenStream, mut item: ItemImpl) -> Result<TokenStream>
     Ok(quote! {
         #item
         #implementation
-        ::cofferdam_sdk::__export!(#operator, [#(#hooks),*]);
+        ::cofferdam_sdk::__export!(#operator, [migration #(, #hooks)*]);
     })
 }
 

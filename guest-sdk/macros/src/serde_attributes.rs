@@ -6,6 +6,9 @@ use syn::{Attribute, Error, LitStr, Result};
 const ALLOWED: [&str; 9] =
     ["alias", "bound", "borrow", "crate", "default", "deny_unknown_fields", "expecting", "rename_all", "rename_all_fields"];
 
+/// What no name has, because they are the signs of a schema.
+const SIGNS: [char; 9] = ['(', ')', '{', '}', '<', '>', ',', ':', '^'];
+
 /// What the attributes of a type, a variant or a field say.
 #[derive(Default)]
 pub struct Said {
@@ -26,7 +29,7 @@ pub fn read(attributes: &[Attribute]) -> Result<Said> {
             let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
             match name.as_str() {
                 "skip" => said.skip = true,
-                "rename" if meta.input.peek(syn::Token![=]) => said.rename = Some(meta.value()?.parse::<LitStr>()?.value()),
+                "rename" if meta.input.peek(syn::Token![=]) => said.rename = Some(read_name(&meta.value()?.parse()?)?),
                 allowed if ALLOWED.contains(&allowed) => skip_value(&meta)?,
                 _ => return Err(refuse(&meta, &name)),
             }
@@ -34,6 +37,15 @@ pub fn read(attributes: &[Attribute]) -> Result<Said> {
         })?;
     }
     Ok(said)
+}
+
+/// A name that can stand in a schema.
+fn read_name(text: &LitStr) -> Result<String> {
+    let name = text.value();
+    if name.is_empty() || name.contains(SIGNS) {
+        return Err(Error::new_spanned(text, "a name in records and state is not empty, and has none of ( ) { } < > , : ^"));
+    }
+    Ok(name)
 }
 
 /// Passes over `= …` or `(…)`.

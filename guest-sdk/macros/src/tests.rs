@@ -72,7 +72,37 @@ fn structs_that_are_no_operators_are_refused() {
                     n: ValueState<u64>,
                 }
             ),
-            "`#[state]` takes `name`, `version`, `ttl` and `ttl_from`",
+            "`#[state]` takes `name`, `version`, `migrate`, `ttl` and `ttl_from`",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(migrate(2 => from_v2, 1 => from_v1), version = 2)]
+                    n: ValueState<u64>,
+                }
+            ),
+            "2 is the state's own version: raise it with `version = 3`",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(version = 3, migrate(1 => from_v1, 1 => from_v2))]
+                    n: ValueState<u64>,
+                }
+            ),
+            "versions begin with 1, and each has one migration",
+        ),
+        (
+            quote!(key = u8),
+            quote!(
+                struct A {
+                    #[state(version = 3, migrate(1, from_v1))]
+                    n: ValueState<u64>,
+                }
+            ),
+            "expected `=>`",
         ),
         (
             quote!(key = u8),
@@ -320,6 +350,15 @@ fn attributes_of_serde_that_change_the_layout_are_refused() {
     ];
     for (item, name, why) in cases {
         assert_eq!(schema_error(item), format!("`serde({name})` can't be used in records and state: {why}"));
+    }
+    for name in ["", "a:b", "c)"] {
+        let error = schema_error(quote!(
+            enum A {
+                #[serde(rename = #name)]
+                B,
+            }
+        ));
+        assert_eq!(error, "a name in records and state is not empty, and has none of ( ) { } < > , : ^");
     }
     let harmless = quote! {
         #[serde(rename_all = "kebab-case", bound(serialize = "T: Copy", deserialize = "T: Copy"), deny_unknown_fields)]

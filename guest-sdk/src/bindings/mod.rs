@@ -6,6 +6,7 @@
 pub mod checkpoint_hooks;
 pub mod close_hook;
 pub mod finish_hook;
+pub mod migration;
 pub mod operator;
 pub mod snapshot_hook;
 
@@ -39,6 +40,7 @@ mod tests {
             include_str!("snapshot_hook.rs"),
             include_str!("checkpoint_hooks.rs"),
             include_str!("close_hook.rs"),
+            include_str!("migration.rs"),
         ];
         for bindings in all {
             let first = bindings.lines().next().unwrap();

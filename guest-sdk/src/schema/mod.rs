@@ -3,8 +3,13 @@
 mod std_types;
 #[cfg(test)]
 mod tests;
+mod tree;
+#[cfg(test)]
+mod tree_tests;
 
 use std::fmt::Write;
+
+pub(crate) use tree::{Field, Id, Node, Tree};
 
 /// A type whose layout can be told: `#[record]` and `#[derive(Schema)]` implement it.
 ///
@@ -47,8 +52,8 @@ pub trait Schema {
 #[derive(Debug, Default)]
 pub struct Structure {
     text: String,
-    /// The types that are being written, outermost first.
-    open: Vec<&'static str>,
+    /// The types that are being written, outermost first, and where in the text they begin.
+    open: Vec<(&'static str, usize)>,
 }
 
 impl Structure {
@@ -77,16 +82,18 @@ impl Structure {
         self.word(">");
     }
 
-    /// Writes the structure of a type that has a name, by `write`. Where the type occurs within itself, a caret and the number of
-    /// named types between stands for it.
+    /// Writes the structure of a type that has a name, by `write`. Where the type occurs within itself, a caret stands for it, and a
+    /// number that says with which bracket it begins: 1 for the innermost of those that are open there, and so on outwards.
     pub fn named<T: ?Sized>(&mut self, write: impl FnOnce(&mut Self)) {
         let name = std::any::type_name::<T>();
-        if let Some(above) = self.open.iter().rev().position(|open| *open == name) {
+        if let Some(&(_, start)) = self.open.iter().rev().find(|(open, _)| *open == name) {
+            let count = |brackets: [char; 3]| self.text[start..].matches(brackets).count();
+            let above = count(['(', '{', '<']) - count([')', '}', '>']);
             // Writing to a string can't fail.
             let _ = write!(self.text, "^{above}");
             return;
         }
-        self.open.push(name);
+        self.open.push((name, self.text.len()));
         write(self);
         self.open.pop();
     }

@@ -70,10 +70,23 @@ fn structures_show_names_and_types() {
     }
 }
 
+#[record]
+struct Forest(Vec<Forest>);
+
+#[record]
+enum Sum {
+    Number(i64),
+    Plus(Box<Sum>, Box<Sum>),
+    Of { terms: BTreeMap<String, Sum> },
+}
+
 #[test]
 fn types_within_themselves_end() {
-    assert_eq!(Structure::of::<Tree<u8>>(), "{value:u8,children:list<^0>}");
-    assert_eq!(Structure::of::<Node>(), "{next:option<{node:^1,cost:f64}>}");
+    assert_eq!(Structure::of::<Tree<u8>>(), "{value:u8,children:list<^2>}");
+    assert_eq!(Structure::of::<Node>(), "{next:option<{node:^3,cost:f64}>}");
+    // A struct of one unnamed field is that field, and leaves no trace.
+    assert_eq!(Structure::of::<Forest>(), "list<^1>");
+    assert_eq!(Structure::of::<Sum>(), "enum{Number(i64),Plus(^2,^2),Of{terms:map<text,^3>}}");
 }
 
 #[test]

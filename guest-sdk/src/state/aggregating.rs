@@ -106,6 +106,8 @@ impl<A: Aggregate> AggregatingState<A> {
 }
 
 impl<A: Aggregate> Handle for AggregatingState<A> {
+    type Kept = A::Accumulator;
+
     fn describe(declared: Declared) -> StateDescriptor {
         declared.describe("aggregating", <A::Accumulator as crate::schema::Schema>::schema())
     }

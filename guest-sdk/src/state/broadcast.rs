@@ -222,6 +222,8 @@ impl<F: Key, T: Value> BroadcastState<F, T> {
 }
 
 impl<F: Key, T: Value> Handle for BroadcastState<F, T> {
+    type Kept = T;
+
     fn describe(declared: Declared) -> StateDescriptor {
         declared.describe_fields("broadcast", F::key_schema(), T::schema())
     }

@@ -51,12 +51,23 @@ impl Declared {
     }
 }
 
+/// What a described state says besides, under a name.
+#[cfg(not(target_family = "wasm"))]
+fn told<'s>(state: &'s StateDescriptor, name: &str) -> Option<&'s str> {
+    state.more.iter().find(|fact| fact.0 == name).map(|fact| fact.1.as_str())
+}
+
+/// The schema of a described map's fields.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) fn field_schema(state: &StateDescriptor) -> Option<String> {
+    told(state, FIELD_SCHEMA).map(str::to_owned)
+}
+
 #[cfg(not(target_family = "wasm"))]
 impl Ttl {
     /// How long the values of a described state live.
     pub(crate) fn of(state: &StateDescriptor) -> Option<Ttl> {
-        let told = |name: &str| state.more.iter().find(|fact| fact.0 == name).map(|fact| fact.1.as_str());
-        let ms = told(TTL_MS)?.parse().ok()?;
-        Some(Ttl { ms, from_access: told(TTL_FROM) == Some(ACCESS) })
+        let ms = told(state, TTL_MS)?.parse().ok()?;
+        Some(Ttl { ms, from_access: told(state, TTL_FROM) == Some(ACCESS) })
     }
 }

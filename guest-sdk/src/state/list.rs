@@ -195,6 +195,8 @@ impl<T: Value> Iterator for ListIter<'_, T> {
 }
 
 impl<T: Value> Handle for ListState<T> {
+    type Kept = T;
+
     fn describe(declared: Declared) -> StateDescriptor {
         declared.describe("list", T::schema())
     }

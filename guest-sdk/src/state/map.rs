@@ -245,6 +245,8 @@ impl<F: Key, T: Value> MapState<F, T> {
 }
 
 impl<F: Key, T: Value> Handle for MapState<F, T> {
+    type Kept = T;
+
     fn describe(declared: Declared) -> StateDescriptor {
         declared.describe_fields("map", F::key_schema(), T::schema())
     }

@@ -27,6 +27,8 @@ mod value;
 
 pub use aggregating::{Aggregate, AggregatingState};
 pub use broadcast::BroadcastState;
+#[cfg(not(target_family = "wasm"))]
+pub(crate) use declared::field_schema;
 pub use declared::{Declared, Ttl};
 pub use list::{ListIter, ListState};
 pub use map::MapState;
@@ -35,6 +37,7 @@ pub use operator_list::{OperatorListState, UnionListState};
 pub use reducing::{Max, Min, Reduce, ReducingState, Sum};
 pub use value::ValueState;
 
+use crate::codec::Value;
 use crate::scope::Scope;
 
 pub use crate::bindings::descriptor::State as StateDescriptor;
@@ -44,6 +47,9 @@ const PAGE: u32 = 64 * 1024;
 
 /// What the `operator` macro does with each field that is a state.
 pub trait Handle: Sized {
+    /// What the host keeps: values, or elements.
+    type Kept: Value;
+
     /// What the descriptor says about it.
     fn describe(declared: Declared) -> StateDescriptor;
 

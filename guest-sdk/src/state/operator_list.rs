@@ -198,6 +198,8 @@ impl<T: Value> List<T> {
 macro_rules! handle {
     ($list:ident, $kind:literal) => {
         impl<T: Value> Handle for $list<T> {
+            type Kept = T;
+
             fn describe(declared: Declared) -> StateDescriptor {
                 declared.describe($kind, T::schema())
             }

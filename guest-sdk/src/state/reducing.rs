@@ -98,6 +98,8 @@ impl<T: Value + Clone, R: Reduce<T>> ReducingState<T, R> {
 }
 
 impl<T: Value + Clone, R: Reduce<T>> Handle for ReducingState<T, R> {
+    type Kept = T;
+
     fn describe(declared: Declared) -> StateDescriptor {
         declared.describe("reducing", T::schema())
     }

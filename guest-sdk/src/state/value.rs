@@ -57,6 +57,8 @@ impl<T: Value> ValueState<T> {
 }
 
 impl<T: Value> Handle for ValueState<T> {
+    type Kept = T;
+
     fn describe(declared: Declared) -> StateDescriptor {
         declared.describe("value", T::schema())
     }

@@ -7,7 +7,7 @@ use super::input::{AsInputKey, pack};
 use super::processed::{Failure, Processed, Rejected, Side};
 use super::snapshot::{ListSnapshot, Snapshot};
 use crate::backend::keyed::KeyedMemory;
-use crate::backend::memory::{Backend, Memory, OperatorList};
+use crate::backend::memory::{Backend, Memory};
 use crate::bindings::descriptor::Port;
 use crate::codec::EncodeAs;
 use crate::column::{Batch, Column};
@@ -188,7 +188,8 @@ impl<O: Operator> Harness<O> {
     /// The state as it is now, without a call of the operator's `snapshot`; see [`checkpoint`](Self::checkpoint).
     pub fn snapshot(&self) -> Snapshot {
         let memory = self.backend.memory();
-        let mut snapshot = Snapshot::default();
+        let declared = O::states().iter().map(|state| (state.name.clone(), state.into())).collect();
+        let mut snapshot = Snapshot { declared, ..Snapshot::default() };
         for (index, (name, kind)) in self.states.iter().enumerate() {
             let name = name.clone();
             match kind {
@@ -233,25 +234,6 @@ impl<O: Operator> Harness<O> {
         self.instance.close();
     }
 
-    /// Makes the state that of a snapshot, and the instance a new one, as after a restart. States that the operator has no more are left
-    /// out, new ones begin empty.
-    ///
-    /// # Panics
-    /// If the operator doesn't open.
-    pub fn restore(&mut self, snapshot: &Snapshot) {
-        let mut memory = self.backend.memory();
-        for (index, (name, kind)) in self.states.iter().enumerate() {
-            match kind {
-                Kind::Keyed => memory.states.restore(index, snapshot.states.get(name).cloned().unwrap_or_default()),
-                Kind::Broadcast => memory.broadcast.restore(index, snapshot.broadcast.get(name).cloned().unwrap_or_default()),
-                Kind::List | Kind::UnionList => {
-                    let ListSnapshot { seen, own, .. } = snapshot.lists.get(name).cloned().unwrap_or_default();
-                    memory.lists.insert(index, OperatorList { seen, own });
-                }
-            }
-        }
-        drop(memory);
-        self.replace_instance();
     }
 
     /// What [`Meta::processing_time`](crate::Meta::processing_time) tells from now on, and the time by which values expire: 0 until it
@@ -278,7 +260,7 @@ impl<O: Operator> Harness<O> {
         Err(failure)
     }
 
-    fn replace_instance(&mut self) {
+    pub(super) fn replace_instance(&mut self) {
         self.instance = Instance::open(self.backend.clone()).unwrap_or_else(|error| panic!("the operator didn't open again: {error}"));
         self.backend.memory().commit();
     }

@@ -46,6 +46,7 @@ mod look;
 #[cfg(test)]
 mod port_tests;
 mod processed;
+mod restore;
 mod snapshot;
 #[cfg(test)]
 mod tests;

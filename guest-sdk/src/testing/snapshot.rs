@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::backend::keyed::Entries;
+use crate::state::{StateDescriptor, Ttl, field_schema};
 
 /// All state of an operator as it was at one moment: what a checkpoint holds of it. Two are equal exactly when the state is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +14,27 @@ pub struct Snapshot {
     pub(super) lists: BTreeMap<String, ListSnapshot>,
     /// Broadcast state by name.
     pub(super) broadcast: BTreeMap<String, Entries>,
+    /// What the operator says of its states, by name.
+    pub(super) declared: BTreeMap<String, Declared>,
+}
+
+/// What decides whether a state can be restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Declared {
+    pub(super) kind: String,
+    pub(super) schema: String,
+    pub(super) version: u32,
+    /// Of a map, the schema of its fields.
+    pub(super) field_schema: Option<String>,
+    /// Whether there is a time to live.
+    pub(super) expires: bool,
+}
+
+impl From<&StateDescriptor> for Declared {
+    fn from(state: &StateDescriptor) -> Self {
+        let StateDescriptor { kind, schema, version, .. } = state.clone();
+        Declared { kind, schema, version, field_schema: field_schema(state), expires: Ttl::of(state).is_some() }
+    }
 }
 
 /// An operator or union list.
@@ -39,7 +61,8 @@ impl Snapshot {
     /// # Panics
     /// If `subtask_of` names a subtask that there isn't, or the parts differ in their broadcast state: then the host fails the job.
     pub fn spread(parts: &[Snapshot], parallelism: usize, subtask_of: impl Fn(&[u8]) -> usize) -> Vec<Snapshot> {
-        let mut after = vec![Snapshot::default(); parallelism];
+        let declared = parts.iter().flat_map(|part| part.declared.clone()).collect();
+        let mut after = vec![Snapshot { declared, ..Snapshot::default() }; parallelism];
         for (name, entries) in parts.iter().flat_map(|part| &part.states) {
             for part in &mut after {
                 part.states.entry(name.clone()).or_default();
