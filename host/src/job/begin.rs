@@ -63,11 +63,21 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options)
         if found.run_dir != store.run_dir(attempt.run) {
             origin = from;
         }
+        forget_migrated(found, &beginning.migrated);
         *found = store.adopt(found, attempt).await?;
     }
     sinks::prepare(prepared, attempt).await?;
     let epoch = next_epoch(&log).max(point.as_ref().map_or(0, |point| point.manifest.checkpoint + 1));
     Ok(Begun { attempt, slot: slot + 1, epoch, point, origin, beginning })
+}
+
+/// What was migrated is as no file holds it. The attempt's first checkpoint names what it writes of it, which is all, and nothing of what
+/// was there before; the one that was restored stays as it is.
+fn forget_migrated(point: &mut RestorePoint, migrated: &[String]) {
+    for part in point.manifest.operators.iter_mut().filter(|part| migrated.contains(&part.uid)) {
+        part.files.clear();
+        part.operator_state.clear();
+    }
 }
 
 /// A checkpoint that was asked for, and was the newest, must still be.
@@ -96,8 +106,8 @@ async fn read(store: &Store, point: Option<&RestorePoint>, prepared: &Prepared) 
     match point {
         None => Ok(Beginning::default()),
         Some(point) => {
-            restore::check(&point.manifest, prepared)?;
-            restore::read(store, point, prepared).await
+            let migrations = restore::check(&point.manifest, prepared).await?;
+            restore::read(store, point, prepared, &migrations).await
         }
     }
 }

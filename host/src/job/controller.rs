@@ -378,6 +378,7 @@ fn facts(prepared: &Prepared) -> Vec<OperatorFacts> {
             uid: node.uid.clone(),
             component: ComponentFacts { digest, name, version },
             states: descriptor.states.clone(),
+            key_schema: descriptor.state_key_schema().cloned(),
         })
     };
     operators.filter_map(facts).collect()

@@ -4,6 +4,7 @@
 mod begin;
 mod controller;
 mod inspect;
+mod migrate;
 mod notice;
 mod prepare;
 mod restore;

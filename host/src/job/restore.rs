@@ -12,7 +12,9 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, NodeKind, Plan, StateDescriptor};
 use crate::record::{KeyGroups, Position};
 use crate::state::{KeyedState, Lists, Maps, OperatorState, SubtaskState, spread};
+use crate::wasm::Component;
 
+use super::migrate::{Migration, Migrations, apart};
 use super::prepare::Prepared;
 
 /// What an attempt begins with: state by node and subtask, positions by node and split.
@@ -20,13 +22,15 @@ use super::prepare::Prepared;
 pub(super) struct Beginning {
     pub(super) states: HashMap<(usize, u16), SubtaskState>,
     pub(super) positions: HashMap<(usize, String), Position>,
+    /// Operators whose state is as no file holds it.
+    pub(super) migrated: Vec<String>,
 }
 
-/// Checks, before anything is touched, that what a checkpoint holds has its place in the job.
+/// Checks, before anything is touched, that what a checkpoint holds has its place in the job. Returns the migrations that it takes.
 ///
 /// # Errors
 /// Kind `Checkpoint`: what has none, or has become something else.
-pub(super) fn check(manifest: &Manifest, prepared: &Prepared) -> Result<()> {
+pub(super) async fn check(manifest: &Manifest, prepared: &Prepared) -> Result<Migrations> {
     let plan = &prepared.plan;
     if manifest.max_parallelism != plan.max_parallelism {
         let message = format!(
@@ -36,10 +40,14 @@ pub(super) fn check(manifest: &Manifest, prepared: &Prepared) -> Result<()> {
         return Err(Error::new(Kind::Checkpoint, message)
             .help("max-parallelism is fixed for the life of the state: set it back, or begin a new run without state with `--fresh`"));
     }
+    let mut migrations = Migrations::new();
     for part in &manifest.operators {
         let node = find(plan, &part.uid, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
         let component = prepared.components[node].as_ref().expect("every operator node has its component");
-        check_states(part, component.descriptor())?;
+        let states = check_states(part, component.descriptor())?;
+        if let (NodeKind::Operator(settings), false) = (&plan.nodes[node].kind, states.is_empty()) {
+            migrations.insert(node, Arc::new(Migration::new(&part.uid, component, settings.limits, states)));
+        }
     }
     for part in &manifest.sources {
         find(plan, &part.uid, "source", |kind| matches!(kind, NodeKind::Source(_)))?;
@@ -47,7 +55,10 @@ pub(super) fn check(manifest: &Manifest, prepared: &Prepared) -> Result<()> {
     for part in manifest.sinks.iter().filter(|part| !part.staged.is_empty()) {
         find(plan, &part.uid, "sink", |kind| matches!(kind, NodeKind::Sink(_)))?;
     }
-    Ok(())
+    for migration in migrations.values().cloned() {
+        apart(move || migration.ask()).await?;
+    }
+    Ok(migrations)
 }
 
 /// The node with a uid that a checkpoint names.
@@ -58,40 +69,37 @@ pub(super) fn find(plan: &Plan, uid: &str, what: &str, is: impl Fn(&NodeKind) ->
     })
 }
 
-/// A state that is there must still be declared as what it is; a newly declared one begins empty.
-fn check_states(part: &OperatorPart, descriptor: &Descriptor) -> Result<()> {
-    for old in &part.states {
-        let misfit = match descriptor.states.iter().find(|new| new.name == old.name) {
-            None => "is in the checkpoint, but the component no longer declares it".to_string(),
-            Some(new) if old.is_kept_as(new) => continue,
-            Some(new) => {
-                let (what, there, now) = difference(old, new);
-                format!("{what} {there} in the checkpoint and {now} in the component")
-            }
-        };
-        return Err(Error::new(Kind::Checkpoint, format!("operator `{}`: state `{}` {misfit}", part.uid, old.name))
-            .help("run the component that wrote the checkpoint, or begin a new run without state with `--fresh`"));
-    }
-    Ok(())
-}
-
-/// In what two states differ, and how each is there.
-fn difference(old: &StateDescriptor, new: &StateDescriptor) -> (&'static str, String, String) {
-    let told = |tell: fn(&StateDescriptor) -> String| (tell(old), tell(new));
-    let (what, (there, now)) = if old.kind != new.kind {
-        ("is of kind", told(|state| state.kind.name().into()))
-    } else if old.field_schema != new.field_schema {
-        ("has fields of schema", told(|state| state.field_schema.as_ref().map_or("none".into(), ToString::to_string)))
-    } else if old.ttl.is_some() != new.ttl.is_some() {
-        ("has", told(|state| if state.ttl.is_some() { "a time to live" } else { "no time to live" }.into()))
-    } else {
-        ("has schema", told(|state| format!("{} (version {})", state.schema, state.version)))
+/// A state that is there must still be declared, as what it is but for its values; a newly declared one begins empty. Returns those whose
+/// values have to be migrated, by their places in the descriptor, as they are there.
+fn check_states(part: &OperatorPart, descriptor: &Descriptor) -> Result<Vec<(usize, StateDescriptor)>> {
+    let misfit = |what: String| {
+        Err(Error::new(Kind::Checkpoint, format!("operator `{}`: {what}", part.uid))
+            .help("run the component that wrote the checkpoint, or begin a new run without state with `--fresh`"))
     };
-    (what, there, now)
+    let has_keyed_state = part.states.iter().any(|state| state.kind.is_keyed());
+    if let (true, Some(old), Some(new)) = (has_keyed_state, &part.key_schema, descriptor.state_key_schema())
+        && old != new
+    {
+        return misfit(format!("its state has keys of schema {old} in the checkpoint and {new} in the component"));
+    }
+    let mut migrating = Vec::new();
+    for old in &part.states {
+        let Some(place) = descriptor.states.iter().position(|new| new.name == old.name) else {
+            return misfit(format!("state `{}` is in the checkpoint, but the component no longer declares it", old.name));
+        };
+        let new = &descriptor.states[place];
+        if !old.differs_in_values_only(new) {
+            return misfit(format!("state `{}` {}", old.name, old.difference(new, "in the checkpoint", "in the component")));
+        }
+        if !old.is_kept_as(new) {
+            migrating.push((place, old.clone()));
+        }
+    }
+    Ok(migrating)
 }
 
-/// Reads the state and positions of a checkpoint that fits the job.
-pub(super) async fn read(store: &Store, point: &RestorePoint, prepared: &Prepared) -> Result<Beginning> {
+/// Reads the state and positions of a checkpoint that fits the job, and migrates what has to be.
+pub(super) async fn read(store: &Store, point: &RestorePoint, prepared: &Prepared, migrations: &Migrations) -> Result<Beginning> {
     let manifest = &point.manifest;
     let mut beginning = Beginning::default();
     for part in &manifest.sources {
@@ -103,9 +111,11 @@ pub(super) async fn read(store: &Store, point: &RestorePoint, prepared: &Prepare
     }
     for part in &manifest.operators {
         let node = find(&prepared.plan, &part.uid, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
-        for (subtask, state) in read_operator(store, point, part, node, prepared).await? {
+        let migration = migrations.get(&node);
+        for (subtask, state) in read_operator(store, point, part, node, prepared, migration).await? {
             beginning.states.insert((node, subtask), state);
         }
+        beginning.migrated.extend(migration.map(|_| part.uid.clone()));
     }
     Ok(beginning)
 }
@@ -130,30 +140,45 @@ async fn read_operator(
     part: &OperatorPart,
     node: usize,
     prepared: &Prepared,
+    migration: Option<&Arc<Migration>>,
 ) -> Result<Vec<(u16, SubtaskState)>> {
-    let mut whole = read_operator_state(store, point, part, node, prepared).await?.into_iter();
+    let component = prepared.components[node].as_ref().expect("every operator node has its component");
+    let mut whole = read_operator_state(store, point, part, component, prepared, migration).await?.into_iter();
     let mut files = Vec::new();
     for file in &part.files {
         let bytes = store.read_state_file(point, file).await?;
         files.push((file.groups, StateReader::open(point.run_dir.join(&file.path).display().to_string(), bytes)?));
     }
     let files = Arc::new(files);
+    let saved: Arc<[StateDescriptor]> = saved_as(part, component.descriptor()).into();
     let mut loads = Vec::new();
     for subtask in 0..prepared.plan.parallelism {
-        let component = prepared.components[node].clone().expect("every operator node has its component");
-        let own = KeyGroups::of_subtask(subtask, prepared.plan.parallelism, prepared.plan.max_parallelism);
-        let (files, max_parallelism) = (Arc::clone(&files), prepared.plan.max_parallelism);
-        loads.push(tokio::task::spawn_blocking(move || Ok((subtask, load(&files, own, component.descriptor(), max_parallelism)?))));
+        let max_parallelism = prepared.plan.max_parallelism;
+        let own = KeyGroups::of_subtask(subtask, prepared.plan.parallelism, max_parallelism);
+        let (files, saved, component, migration) = (Arc::clone(&files), Arc::clone(&saved), Arc::clone(component), migration.cloned());
+        // There is one for each subtask.
+        let operator = lists.next().unwrap_or_default();
+        loads.push(apart(move || {
+            let keyed = load(&files, own, &saved, component.descriptor(), max_parallelism)?;
+            let mut state = SubtaskState { keyed, operator };
+            migration.map_or(Ok(()), |migration| migration.rewrite(&mut state))?;
+            Ok((subtask, state))
+        }));
     }
     let mut states = Vec::new();
     for load in loads {
-        let loaded = load.await.map_err(|panic| Error::new(Kind::Internal, format!("loading state panicked: {panic}")))?;
-        let (subtask, keyed) = loaded?;
-        // There is one for each subtask.
-        let operator = whole.next().unwrap_or_default();
-        states.push((subtask, SubtaskState { keyed, operator }));
+        states.push(load.await?);
+    }
+    if let Some(migration) = migration {
+        migration.tell();
     }
     Ok(states)
+}
+
+/// The component's states as the checkpoint has them; those that it has not, as they are.
+fn saved_as(part: &OperatorPart, descriptor: &Descriptor) -> Vec<StateDescriptor> {
+    let saved = |new: &StateDescriptor| part.states.iter().find(|old| old.name == new.name).unwrap_or(new).clone();
+    descriptor.states.iter().map(saved).collect()
 }
 
 /// The operator state of each subtask: its lists from those of the subtasks of then, and the broadcast state that all had.
@@ -161,10 +186,11 @@ async fn read_operator_state(
     store: &Store,
     point: &RestorePoint,
     part: &OperatorPart,
-    node: usize,
+    component: &Arc<Component>,
     prepared: &Prepared,
+    migration: Option<&Arc<Migration>>,
 ) -> Result<Vec<OperatorState>> {
-    let states = &prepared.components[node].as_ref().expect("every operator node has its component").descriptor().states;
+    let states = &component.descriptor().states;
     // A subtask without a file had nothing in its lists.
     let mut before = vec![Lists::new(); usize::from(point.manifest.parallelism)];
     let mut maps = Maps::new();
@@ -177,16 +203,26 @@ async fn read_operator_state(
             None => maps = BroadcastReader::open(&path, &bytes)?.maps(states),
         }
     }
+    if let Some(migration) = migration.cloned() {
+        // Before they are spread: of a union list, and of broadcast state, each subtask gets all.
+        (before, maps) = apart(move || Ok((migration.rewrite_lists(before)?, migration.rewrite_maps(maps)?))).await?;
+    }
     spread(states, &before, maps, prepared.plan.parallelism).map_err(|state| {
         let message = format!("operator `{}`: union list `{}` has more than 4 GiB in all subtasks together", part.uid, states[state].name);
         Error::new(Kind::Checkpoint, message).help("go back to an older checkpoint with `-s`, and let each subtask keep less in it")
     })
 }
 
-fn load(files: &[(KeyGroups, StateReader)], own: KeyGroups, descriptor: &Descriptor, max_parallelism: u16) -> Result<KeyedState> {
+fn load(
+    files: &[(KeyGroups, StateReader)],
+    own: KeyGroups,
+    saved: &[StateDescriptor],
+    descriptor: &Descriptor,
+    max_parallelism: u16,
+) -> Result<KeyedState> {
     let mut state = KeyedState::new(&descriptor.states, max_parallelism);
     for (_, file) in files.iter().filter(|(groups, _)| groups.overlaps(own)) {
-        let mut changes = file.changes_for(own, &descriptor.states)?;
+        let mut changes = file.changes_for(own, saved)?;
         while let Some(change) = changes.next_change()? {
             state.restore(change);
         }

@@ -27,6 +27,16 @@ pub struct Descriptor {
     pub checkpoint_hooks: bool,
     /// Whether it exports the close hook.
     pub close_hook: bool,
+    /// Whether it exports migrations of what other versions of it have written.
+    pub migration: bool,
+}
+
+impl Descriptor {
+    /// The schema of the keys by which its keyed state is kept; none if it has no such state.
+    pub fn state_key_schema(&self) -> Option<&Schema> {
+        let keyed = self.inputs.iter().find(|input| input.partitioning == Partitioning::Keyed);
+        keyed.filter(|_| self.states.iter().any(|state| state.kind.is_keyed())).map(|input| &input.key_schema)
+    }
 }
 
 impl Descriptor {

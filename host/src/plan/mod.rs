@@ -2,6 +2,7 @@
 
 mod chain;
 mod descriptor;
+mod difference;
 mod fit;
 mod graph;
 mod restart;

@@ -191,9 +191,13 @@ impl StateDescriptor {
     /// Whether what is kept of `self` can be read as `other`: kind, schemas and version are the same, and both have a time to live or
     /// none. How long that is may change.
     pub fn is_kept_as(&self, other: &StateDescriptor) -> bool {
-        let StateDescriptor { name: _, kind, schema, version, field_schema, ttl } = self;
-        (*kind, schema, *version, field_schema, ttl.is_some())
-            == (other.kind, &other.schema, other.version, &other.field_schema, other.ttl.is_some())
+        self.differs_in_values_only(other) && (&self.schema, self.version) == (&other.schema, other.version)
+    }
+
+    /// Whether what is kept of `self` can be read as `other` once its values are rewritten.
+    pub fn differs_in_values_only(&self, other: &StateDescriptor) -> bool {
+        let StateDescriptor { name: _, kind, schema: _, version: _, field_schema, ttl } = self;
+        (*kind, field_schema, ttl.is_some()) == (other.kind, &other.field_schema, other.ttl.is_some())
     }
 }
 

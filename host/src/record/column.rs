@@ -109,11 +109,11 @@ pub fn slice<'a>(ends: &[u32], bytes: &'a [u8], index: usize) -> &'a [u8] {
     &bytes[start..ends[index] as usize]
 }
 
-impl<'a> FromIterator<&'a [u8]> for Column {
-    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(values: I) -> Self {
+impl<T: AsRef<[u8]>> FromIterator<T> for Column {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let mut column = Column::default();
         for value in values {
-            column.push(value);
+            column.push(value.as_ref());
         }
         column
     }

@@ -159,6 +159,11 @@ impl BroadcastState {
         Some(map)
     }
 
+    /// The next snapshot holds it, whether or not it has changed.
+    pub(super) fn save_anew(&mut self) {
+        self.changed = true;
+    }
+
     /// The call succeeded: what it wrote stays.
     pub fn commit(&mut self) {
         self.changed |= !self.undo.is_empty();

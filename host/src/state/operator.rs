@@ -84,6 +84,12 @@ impl OperatorState {
         self.broadcast.undo();
     }
 
+    /// The next snapshot holds it, whether or not it has changed.
+    pub(super) fn save_anew(&mut self) {
+        self.changed = true;
+        self.broadcast.save_anew();
+    }
+
     /// The barrier: the state as it is now. Never within a call.
     pub fn freeze(&mut self) -> OperatorSnapshot {
         debug_assert!(self.undo.is_empty(), "a barrier falls between calls");

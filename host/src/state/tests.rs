@@ -117,6 +117,11 @@ impl Oracle {
         self.now
     }
 
+    /// Changes all values.
+    pub(crate) fn rewrite(&mut self, rewrite: fn(&[u8]) -> Vec<u8>) {
+        self.cells.values_mut().flat_map(BTreeMap::values_mut).for_each(|cell| cell.0 = rewrite(&cell.0));
+    }
+
     pub(crate) fn seen(&self, call: &Batch, now: i64) -> Seen {
         let mut seen = Seen::new();
         for (&(state, key), cells) in &self.cells {

@@ -34,6 +34,7 @@ pub(super) struct Exported {
     pub(super) snapshot: Option<ComponentExportIndex>,
     pub(super) checkpoint_complete: Option<ComponentExportIndex>,
     pub(super) close: Option<ComponentExportIndex>,
+    pub(super) migrate: Option<ComponentExportIndex>,
 }
 
 impl Component {
@@ -155,6 +156,7 @@ impl Exported {
             snapshot: hook(&world::SNAPSHOT_HOOK, "snapshot"),
             checkpoint_complete: hook(&world::CHECKPOINT_HOOKS, "checkpoint-complete"),
             close: hook(&world::CLOSE_HOOK, "close"),
+            migrate: hook(&world::MIGRATION, "migrate"),
         })
     }
 }

@@ -52,6 +52,7 @@ fn nothing() -> Descriptor {
         snapshot_hook: false,
         checkpoint_hooks: false,
         close_hook: false,
+        migration: false,
     }
 }
 
@@ -88,6 +89,7 @@ fn check(described: wire::OperatorDescriptor, exported: &Exported) -> Checked<De
         snapshot_hook: exported.snapshot.is_some(),
         checkpoint_hooks: exported.checkpoint_complete.is_some(),
         close_hook: exported.close.is_some(),
+        migration: exported.migrate.is_some(),
     })
 }
 

@@ -19,6 +19,8 @@ use crate::state::{KeyedState, OperatorState, SubtaskState};
 pub(super) enum Phase {
     /// `describe`, in an instance of its own.
     Describe,
+    /// `migrate`, in an instance of its own.
+    Migrate,
     /// Instantiating and `open`.
     Open,
     /// `process`.
@@ -152,6 +154,7 @@ impl Guest {
         }
         Err(Misuse(match self.phase {
             Phase::Describe => format!("{function}: `describe` must not call imports of cofferdam:operator"),
+            Phase::Migrate => format!("{function}: `migrate` must not call imports of cofferdam:operator"),
             Phase::Open => format!("{function}: not to be called before `open` has returned"),
             Phase::Process => format!("{function}: not to be called from `process`"),
             Phase::Finish => format!("{function}: not to be called from `finish`"),

@@ -13,6 +13,7 @@ mod imports;
 mod instance;
 mod limits;
 mod log;
+mod migrator;
 mod ports;
 mod signature;
 mod wasi;
@@ -23,6 +24,7 @@ pub use component::Component;
 pub use engine::Engine;
 pub use failure::{Cause, Failure, Rejected};
 pub use instance::{Context, Instance, Unopened};
+pub use migrator::Migrator;
 
 #[cfg(test)]
 mod tests;

@@ -50,6 +50,14 @@ pub(super) struct ColumnOut {
     pub(super) bytes: WasmList<u8>,
 }
 
+/// A column that a guest's function returns: copied, because the guest's memory is freed before it could be read.
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(super) struct ColumnReturned {
+    pub(super) ends: Vec<u32>,
+    pub(super) bytes: Vec<u8>,
+}
+
 /// `output.emit-keys` in a guest's memory.
 #[derive(ComponentType, Lift)]
 #[component(variant)]

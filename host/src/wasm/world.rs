@@ -37,8 +37,14 @@ pub(super) const CHECKPOINT_HOOKS: Interface =
 /// What an operator may export.
 pub(super) const CLOSE_HOOK: Interface = Interface { name: "cofferdam:operator/close-hook@0.1.0", functions: &[("close", "func()")] };
 
+/// What an operator may export.
+pub(super) const MIGRATION: Interface = Interface {
+    name: "cofferdam:operator/migration@0.1.0",
+    functions: &[("migrate", "func(state: u32, from-version: u32, from-schema: string, values: column) -> result<column, string>")],
+};
+
 /// All that an operator may export besides what it must.
-pub(super) const HOOKS: [Interface; 4] = [FINISH_HOOK, SNAPSHOT_HOOK, CHECKPOINT_HOOKS, CLOSE_HOOK];
+pub(super) const HOOKS: [Interface; 5] = [FINISH_HOOK, SNAPSHOT_HOOK, CHECKPOINT_HOOKS, CLOSE_HOOK, MIGRATION];
 
 /// What operators may import, besides WASI.
 pub(super) const OFFERED: &[Interface] = &[

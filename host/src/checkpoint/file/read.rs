@@ -51,12 +51,11 @@ impl StateReader {
     /// The changes in `groups`, in order, with states numbered by their place in `states`.
     ///
     /// # Errors
-    /// [`Kind::Checkpoint`] if the file holds changes of a state that is not among `states`, or is kept in another way there.
+    /// [`Kind::Checkpoint`] if the file holds changes of a state that is not among `states`, or is not kept as it is there.
     pub fn changes_for(&self, groups: KeyGroups, states: &[StateDescriptor]) -> Result<ChangeCursor<'_>> {
         let mut numbers = Vec::with_capacity(self.head.states.len());
         for (state, &count) in self.head.states.iter().zip(&self.head.counts) {
-            let same = |other: &StateDescriptor| other.kind == state.kind && other.ttl.is_some() == state.ttl.is_some();
-            let found = states.iter().position(|other| other.name == state.name && same(other));
+            let found = states.iter().position(|other| other.name == state.name && state.is_kept_as(other));
             numbers.push(match found {
                 Some(number) => number as u16,
                 // Nothing asks for the number of a state without changes.
@@ -70,11 +69,7 @@ impl StateReader {
     fn misfit(&self, state: &StateDescriptor, states: &[StateDescriptor]) -> Error {
         let (path, operator, name) = (&self.path, &self.head.operator, &state.name);
         let reason = match states.iter().find(|other| other.name == *name) {
-            Some(other) if other.kind == state.kind => match other.ttl {
-                Some(_) => "has no time to live there and one now".into(),
-                None => "has a time to live there and none now".into(),
-            },
-            Some(other) => format!("is of the kind {:?} there and {:?} now", state.kind, other.kind).to_lowercase(),
+            Some(other) => state.difference(other, "there", "now"),
             None => "is no longer declared".into(),
         };
         Error::new(Kind::Checkpoint, format!("{path}: state `{name}` of operator `{operator}` {reason}"))

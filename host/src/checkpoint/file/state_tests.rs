@@ -6,9 +6,9 @@ use proptest::test_runner::RngSeed;
 use super::*;
 use crate::checkpoint::manifest::Epochs;
 use crate::plan::{Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
-use crate::record::{KeyGroups, key_group, subtask_of};
+use crate::record::{Column, KeyGroups, key_group, subtask_of};
 use crate::state::tests::{Oracle, Step, call, change, seen, states};
-use crate::state::{Change, ChangeKind, Changes, KeyedState, without_expired};
+use crate::state::{Change, ChangeKind, Changes, KeyedState, ListTooLong, OperatorState, SubtaskState, Unwritten, without_expired};
 
 const MAX: u16 = 64;
 
@@ -52,6 +52,21 @@ fn restore(files: &[StateReader], groups: KeyGroups) -> KeyedState {
     state
 }
 
+fn doubled(value: &[u8]) -> Vec<u8> {
+    [value, value].concat()
+}
+
+/// The state with all values rewritten.
+fn migrated(mut keyed: KeyedState, now: i64) -> KeyedState {
+    for state in 0..states().len() {
+        let mut rewrite = |values: &Column| Ok::<_, Unwritten<usize, ListTooLong>>(values.iter().map(doubled).collect());
+        keyed.rewrite(state, now, &mut rewrite).unwrap();
+    }
+    let mut subtask = SubtaskState { keyed, operator: OperatorState::default() };
+    subtask.save_anew();
+    subtask.keyed
+}
+
 /// Merges some of the files of one lane: from the first on, or not.
 fn merged(files: &mut Vec<StateReader>, from: usize, to: usize, groups: KeyGroups, now: i64) {
     let (from, to) = (from % files.len(), to % files.len());
@@ -83,20 +98,29 @@ proptest! {
 
     #[test]
     fn all_kinds_of_state_survive_files_merges_and_another_parallelism(
-        attempts in proptest::collection::vec((1u16..9, proptest::collection::vec(proptest::collection::vec(change(), 0..40), 1..6)), 1..4),
+        attempts in proptest::collection::vec(
+            (1u16..9, any::<bool>(), proptest::collection::vec(proptest::collection::vec(change(), 0..40), 1..6)), 1..4,
+        ),
         cuts in proptest::collection::vec((0usize..8, 0usize..8), 3),
     ) {
         let call = call();
         let mut all = Oracle::default();
         let mut files: Vec<StateReader> = Vec::new();
         let mut epoch = 0;
-        for (parallelism, epochs) in attempts {
-            // Restored files are the lane below everything that this attempt writes.
+        for (parallelism, migrates, epochs) in attempts {
             let hashes = &call.hashes;
             let own = |subtask, key: u32| subtask_of(key_group(hashes[key as usize], MAX), MAX, parallelism) == subtask;
             let groups = |subtask| KeyGroups::of_subtask(subtask, parallelism, MAX);
-            let mut subtasks: Vec<Subtask> = (0..parallelism).map(|subtask| (restore(&files, groups(subtask)), all.clone())).collect();
+            let mut restored: Vec<KeyedState> = (0..parallelism).map(|subtask| restore(&files, groups(subtask))).collect();
+            if migrates {
+                // From then on nothing is needed of what was there.
+                restored = restored.into_iter().map(|state| migrated(state, all.now())).collect();
+                all.rewrite(doubled);
+                files.clear();
+            }
+            let mut subtasks: Vec<Subtask> = restored.into_iter().map(|state| (state, all.clone())).collect();
             subtasks.iter_mut().for_each(|(state, oracle)| oracle.apply(&Step::Tick(0), state, &call));
+            // Restored files are the lane below everything that this attempt writes.
             let mut lanes: Vec<Vec<StateReader>> = subtasks.iter().map(|_| files.clone()).collect();
             for changes in &epochs {
                 epoch += 1;

@@ -210,11 +210,11 @@ fn a_state_that_is_gone_or_of_another_kind_is_named() {
     let mut other = states(&NAMES);
     other[0].kind = StateKind::Value;
     let error = reader.changes_for(ALL, &other).unwrap_err();
-    assert_eq!(error.message(), "file 1: state `b` of operator `count` is of the kind list there and value now");
+    assert_eq!(error.message(), "file 1: state `b` of operator `count` is of kind list there and value now");
     let mut mortal = states(&NAMES);
     mortal[0].ttl = Some(Ttl { ms: 5, from: TtlFrom::Write });
     let error = reader.changes_for(ALL, &mortal).unwrap_err();
-    assert_eq!(error.message(), "file 1: state `b` of operator `count` has no time to live there and one now");
+    assert_eq!(error.message(), "file 1: state `b` of operator `count` has no time to live there and a time to live now");
     // Nothing is lost with a state that has no changes.
     assert!(file(&few()[..2], &NAMES, 1).changes_for(ALL, &states(&["a"])).is_ok());
 }

@@ -9,7 +9,7 @@ pub(crate) mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::StateDescriptor;
+use crate::plan::{Schema, StateDescriptor};
 use crate::record::{AttemptId, KeyGroups, SplitPosition, Staged};
 
 pub use text::{FORMAT, ManifestError, parse, render};
@@ -141,6 +141,9 @@ pub struct OperatorPart {
     pub component: ComponentFacts,
     /// The states that it declared.
     pub states: Vec<StateDescriptor>,
+    /// The schema of the keys of its keyed state, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_schema: Option<Schema>,
     /// Its state: files from the oldest to the newest, each with the changes since the one before.
     pub files: Vec<StateFile>,
     /// Its operator state, of each the newest file: first broadcast state, then the lists of each subtask that has any, in order of

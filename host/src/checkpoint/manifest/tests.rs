@@ -54,6 +54,7 @@ pub(crate) fn manifest(attempt: u32, checkpoint: u64, files: Vec<StateFile>) -> 
             uid: "count".into(),
             component: ComponentFacts { digest: "blake3:00".into(), name: "count".into(), version: "0.1.0".into() },
             states: vec![state],
+            key_schema: Some(crate::plan::Schema::text()),
             files,
             operator_state: vec![],
         }],

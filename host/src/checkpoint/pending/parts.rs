@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Epoch, Expected, Part, Role};
 use crate::checkpoint::decide::FileLists;
 use crate::checkpoint::manifest::{ComponentFacts, Manifest, OperatorPart, OperatorStateFile, SinkPart, SourcePart, StateFile, Trigger};
-use crate::plan::StateDescriptor;
+use crate::plan::{Schema, StateDescriptor};
 use crate::record::AttemptId;
 
 /// A checkpoint that every subtask has acknowledged.
@@ -58,6 +58,8 @@ pub struct OperatorFacts {
     pub component: ComponentFacts,
     /// The states that it declares.
     pub states: Vec<StateDescriptor>,
+    /// The schema of the keys of its keyed state, if it has any.
+    pub key_schema: Option<Schema>,
 }
 
 /// What all of `epochs`, complete and in order, come to; the last one is the one to commit.
@@ -108,12 +110,13 @@ pub(super) fn gather<'a>(
 /// The manifest of a checkpoint: what `ready` brings comes after what `lists` hold.
 pub fn build_manifest(facts: &CommitFacts<'_>, ready: &Ready, lists: &FileLists) -> Manifest {
     let mut operators = Vec::new();
-    for OperatorFacts { uid, component, states } in facts.operators {
+    for OperatorFacts { uid, component, states, key_schema } in facts.operators {
         let new = ready.files.iter().filter(|(operator, _)| operator == uid).flat_map(|(_, files)| files);
         let files = lists.files(uid).iter().chain(new).cloned().collect();
         let new = ready.operator_state.iter().filter(|(operator, _)| operator == uid).flat_map(|(_, files)| files);
         let operator_state = lists.operator_state_with(uid, new);
-        operators.push(OperatorPart { uid: uid.clone(), component: component.clone(), states: states.clone(), files, operator_state });
+        let (component, states, key_schema) = (component.clone(), states.clone(), key_schema.clone());
+        operators.push(OperatorPart { uid: uid.clone(), component, states, key_schema, files, operator_state });
     }
     let bytes = |file: &StateFile| file.bytes;
     let list_bytes = |file: &OperatorStateFile| file.bytes;

@@ -216,7 +216,7 @@ fn a_manifest_adds_what_is_new_to_what_was_there() {
     acks(41).into_iter().for_each(|ack| pending.ack(ack).unwrap());
     let ready = ready(&pending);
     let component = ComponentFacts { digest: "d".into(), name: "count".into(), version: "1".into() };
-    let operators = [OperatorFacts { uid: "count".into(), component, states: vec![] }];
+    let operators = [OperatorFacts { uid: "count".into(), component, states: vec![], key_schema: None }];
     let facts = CommitFacts {
         job: "words",
         attempt: OWN,

@@ -34,6 +34,7 @@ fn component(inputs: &[&str], outputs: &[&str]) -> Option<Descriptor> {
         snapshot_hook: false,
         checkpoint_hooks: false,
         close_hook: false,
+        migration: false,
     })
 }
 

@@ -8,4 +8,5 @@ mod guest;
 mod hooks;
 mod loading;
 mod maps;
+mod migration;
 mod waiting;
