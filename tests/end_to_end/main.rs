@@ -15,6 +15,8 @@ mod disk_full;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
+mod evolve;
+#[cfg(test)]
 mod flights;
 #[cfg(test)]
 mod from;

@@ -22,7 +22,7 @@ fn stopped() -> (Place, Vec<String>) {
 }
 
 /// Writes a manifest with something replaced, sealed anew as its writer would.
-fn rewrite(manifest: &Manifest, old: &str, new: &str) {
+pub fn rewrite(manifest: &Manifest, old: &str, new: &str) {
     let text = fs::read_to_string(&manifest.path).unwrap();
     let (body, _) = text.rsplit_once(",\n  \"crc32c\"").unwrap();
     assert!(body.contains(old), "{old:?} is not in {body}");

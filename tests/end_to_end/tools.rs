@@ -36,6 +36,9 @@ fn inspect_describes_a_component() {
     let descriptor = &delays["descriptor"];
     assert_eq!((&descriptor["inputs"][0]["partitioning"], &descriptor["finish_hook"]), (&"keyed".into(), &true.into()), "{descriptor}");
     assert_eq!((&descriptor["states"][0]["name"], &descriptor["states"][0]["kind"]), (&"stats".into(), &"value".into()));
+    // Of every operator, whether or not it has state.
+    assert!(delays["exports"].as_array().unwrap().contains(&"cofferdam:operator/migration@0.1.0".into()), "{delays}");
+    assert_eq!(descriptor["migration"], true);
     let kinds: Vec<_> = json("fixture-sum")["descriptor"]["states"].as_array().unwrap().iter().map(|state| state["kind"].clone()).collect();
     assert_eq!(kinds, ["value", "reducing", "list"]);
     assert_ne!(json("fixture-sum")["digest"], delays["digest"]);

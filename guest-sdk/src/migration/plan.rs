@@ -1,8 +1,6 @@
 //! [`Plan`]: how bytes of one structure become bytes of another that differs in added optional fields and in the order of fields only;
 //! made once by walking both trees, so that values are rewritten without looking at either.
 
-use std::collections::HashMap;
-
 use crate::schema::{Field, Id, Node, Tree};
 
 /// How bytes of one structure become bytes of another.
@@ -50,7 +48,7 @@ impl Plan {
         let (from, to) = structures.ok_or_else(|| format!("{from} has become {to}"))?;
         let old = Tree::parse(from).map_err(|error| format!("the old schema can't be read: {error}"))?;
         let new = Tree::parse(to).map_err(|error| format!("the new schema can't be read: {error}"))?;
-        let mut planner = Planner { old: &old, new: &new, steps: Vec::new(), known: HashMap::new(), path: Vec::new() };
+        let mut planner = Planner { old: &old, new: &new, steps: Vec::new(), known: Vec::new(), path: Vec::new() };
         let first = planner.step(old.root(), new.root())?;
         Ok(Plan { steps: planner.steps, first })
     }
@@ -60,8 +58,8 @@ struct Planner<'a, 't> {
     old: &'a Tree<'t>,
     new: &'a Tree<'t>,
     steps: Vec<Step>,
-    /// The steps of pairs of nodes, those under way among them: types may occur within themselves.
-    known: HashMap<(Id, Id), usize>,
+    /// For each step its pair of nodes, those under way among them: types may occur within themselves.
+    known: Vec<(Id, Id)>,
     /// The fields and variants that lead to the part at hand.
     path: Vec<&'t str>,
 }
@@ -69,12 +67,12 @@ struct Planner<'a, 't> {
 impl<'t> Planner<'_, 't> {
     /// The place of the step from an old node to a new one.
     fn step(&mut self, old: Id, new: Id) -> Result<usize, String> {
-        if let Some(&place) = self.known.get(&(old, new)) {
+        if let Some(place) = self.known.iter().position(|pair| *pair == (old, new)) {
             return Ok(place);
         }
         let place = self.steps.len();
         self.steps.push(Step::Fixed(0));
-        self.known.insert((old, new), place);
+        self.known.push((old, new));
         self.steps[place] = match (self.old.node(old), self.new.node(new)) {
             (Node::Word(from), Node::Word(to)) if from == to => leaf(from).ok_or_else(|| format!("`{from}` is no type that is known"))?,
             (&Node::Option(from), &Node::Option(to)) => Step::Option(self.step(from, to)?),

@@ -2,14 +2,13 @@
 //! checked before it is believed.
 
 use super::plan::{Plan, Step};
+use crate::codec::varint;
 use crate::error::{Error, Result};
 
 /// What postcard writes for an option without a value.
 const NONE: u8 = 0;
 /// What it writes before an option's value.
 const SOME: u8 = 1;
-/// The most bytes of a length.
-const LENGTH: usize = 10;
 
 impl Plan {
     /// Rewrites one value, and appends it to `out`.
@@ -27,7 +26,7 @@ impl Plan {
             &Step::Fixed(length) => copy(old, length, out),
             &Step::Number(longest) => number(old, longest, out).map(|_| ()),
             Step::Bytes => {
-                let length = number(old, LENGTH, out)?;
+                let length = length(old, out)?;
                 copy(old, usize::try_from(length).unwrap_or(usize::MAX), out)
             }
             &Step::Option(part) => {
@@ -39,25 +38,25 @@ impl Plan {
                 }
             }
             &Step::List(part) => {
-                let length = number(old, LENGTH, out)?;
+                let length = length(old, out)?;
                 self.repeat(&[part], length, old, out)
             }
             &Step::Map(key, value) => {
-                let length = number(old, LENGTH, out)?;
+                let length = length(old, out)?;
                 self.repeat(&[key, value], length, old, out)
             }
-            &Step::Array(part, length) => self.repeat(&[part], length.into(), old, out),
+            &Step::Array(part, length) => self.repeat(&[part], length, old, out),
             Step::Parts(parts) => parts.iter().try_for_each(|&part| self.run(part, old, out)),
             Step::Fields(parts, order) => self.fields(parts, order, old, out),
             Step::Enum(variants) => {
-                let variant = number(old, LENGTH, out)?;
+                let variant = length(old, out)?;
                 let part = usize::try_from(variant).ok().and_then(|variant| variants.get(variant));
                 self.run(*part.ok_or_else(|| broken("there is no such variant"))?, old, out)
             }
         }
     }
 
-    fn repeat(&self, parts: &[usize], count: u128, old: &mut &[u8], out: &mut Vec<u8>) -> Result<()> {
+    fn repeat(&self, parts: &[usize], count: u64, old: &mut &[u8], out: &mut Vec<u8>) -> Result<()> {
         for _ in 0..count {
             let before = (old.len(), out.len());
             parts.iter().try_for_each(|&part| self.run(part, old, out))?;
@@ -103,20 +102,20 @@ fn copy(old: &mut &[u8], length: usize, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Copies a number of variable length, and tells it; a signed one as postcard writes it.
-fn number(old: &mut &[u8], longest: usize, out: &mut Vec<u8>) -> Result<u128> {
-    let mut value = 0;
-    for place in 0..longest {
-        let (&byte, rest) = old.split_first().ok_or_else(|| broken("it ends early"))?;
-        *old = rest;
-        out.push(byte);
-        // What is shifted out of the last byte is for whoever reads the value to refuse.
-        value |= u128::from(byte & 0x7f) << (7 * place);
-        if byte < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err(broken("a number is too long"))
+/// Copies a number of variable length, and tells its bytes.
+fn number<'o>(old: &mut &'o [u8], longest: usize, out: &mut Vec<u8>) -> Result<&'o [u8]> {
+    let whole = *old;
+    let Some(last) = whole.iter().take(longest).position(|&byte| byte < 0x80) else {
+        return Err(broken(if whole.len() < longest { "it ends early" } else { "a number is too long" }));
+    };
+    copy(old, last + 1, out)?;
+    Ok(&whole[..=last])
+}
+
+/// Copies a length, or the number of a variant, and tells it.
+fn length(old: &mut &[u8], out: &mut Vec<u8>) -> Result<u64> {
+    let bytes = number(old, 10, out)?;
+    varint::read(bytes, 64).ok_or_else(|| broken("a number is too long"))
 }
 
 fn broken(reason: &str) -> Error {

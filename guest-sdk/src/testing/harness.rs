@@ -234,8 +234,6 @@ impl<O: Operator> Harness<O> {
         self.instance.close();
     }
 
-    }
-
     /// What [`Meta::processing_time`](crate::Meta::processing_time) tells from now on, and the time by which values expire: 0 until it
     /// is set.
     pub fn set_processing_time(&mut self, milliseconds: i64) {

@@ -157,7 +157,7 @@ async fn read_operator(
         let own = KeyGroups::of_subtask(subtask, prepared.plan.parallelism, max_parallelism);
         let (files, saved, component, migration) = (Arc::clone(&files), Arc::clone(&saved), Arc::clone(component), migration.cloned());
         // There is one for each subtask.
-        let operator = lists.next().unwrap_or_default();
+        let operator = whole.next().unwrap_or_default();
         loads.push(apart(move || {
             let keyed = load(&files, own, &saved, component.descriptor(), max_parallelism)?;
             let mut state = SubtaskState { keyed, operator };
