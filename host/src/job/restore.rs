@@ -55,8 +55,9 @@ pub(super) async fn check(manifest: &Manifest, prepared: &Prepared) -> Result<Mi
     for part in manifest.sinks.iter().filter(|part| !part.staged.is_empty()) {
         find(plan, &part.uid, "sink", |kind| matches!(kind, NodeKind::Sink(_)))?;
     }
-    for migration in migrations.values().cloned() {
-        apart(move || migration.ask()).await?;
+    for migration in migrations.values() {
+        let asked = Arc::clone(migration);
+        apart(move || asked.ask()).await?;
     }
     Ok(migrations)
 }
@@ -76,8 +77,7 @@ fn check_states(part: &OperatorPart, descriptor: &Descriptor) -> Result<Vec<(usi
         Err(Error::new(Kind::Checkpoint, format!("operator `{}`: {what}", part.uid))
             .help("run the component that wrote the checkpoint, or begin a new run without state with `--fresh`"))
     };
-    let has_keyed_state = part.states.iter().any(|state| state.kind.is_keyed());
-    if let (true, Some(old), Some(new)) = (has_keyed_state, &part.key_schema, descriptor.state_key_schema())
+    if let (Some(old), Some(new)) = (&part.key_schema, descriptor.state_key_schema())
         && old != new
     {
         return misfit(format!("its state has keys of schema {old} in the checkpoint and {new} in the component"));
