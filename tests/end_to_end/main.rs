@@ -37,6 +37,8 @@ mod operator_state;
 #[cfg(test)]
 mod ports;
 #[cfg(test)]
+mod rescale;
+#[cfg(test)]
 mod restart;
 #[cfg(test)]
 mod retention;

@@ -166,7 +166,8 @@ impl BroadcastState {
 
     /// The call succeeded: what it wrote stays.
     pub fn commit(&mut self) {
-        self.changed |= !self.undo.is_empty();
+        // Writing again what is there is no change.
+        self.changed |= self.undo.iter().any(|(state, before)| self.maps.get(state).is_some_and(|map| map.digest != before.digest));
         self.undo.clear();
     }
 

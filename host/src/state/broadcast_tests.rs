@@ -67,8 +67,6 @@ fn map_of(model: &Model) -> BroadcastMap {
 struct Oracle {
     maps: [Model; 2],
     changed: bool,
-    /// Whether the call at hand has written.
-    dirty: bool,
 }
 
 impl Oracle {
@@ -111,12 +109,10 @@ impl Run {
             Step::Put(place, entries) => {
                 self.state.put(*place, entries.iter().map(|(field, value)| (&field[..], &value[..])));
                 self.now.map(*place).extend(entries.iter().cloned());
-                self.now.dirty = true;
             }
             Step::Remove(place, fields) => {
                 self.state.remove(*place, fields.iter().map(|field| &field[..]));
-                fields.iter().for_each(|field| drop(self.now.map(*place).remove(field)));
-                self.now.dirty = true;
+                self.now.map(*place).retain(|field, _| !fields.contains(field));
             }
             Step::Get(place, fields) => {
                 let mut cells = Cells::default();
@@ -154,7 +150,7 @@ impl Run {
     fn end(&mut self, succeeded: bool) {
         if succeeded {
             self.state.commit();
-            self.now.changed |= std::mem::take(&mut self.now.dirty);
+            self.now.changed |= self.now.maps != self.before.maps;
         } else {
             self.state.undo();
             self.now = self.before.clone();

@@ -1,0 +1,74 @@
+//! Changes of the parallelism: from every number of subtasks to every other, up to eight, with barriers in mid-stream.
+
+use std::collections::BTreeMap;
+
+use crate::harness::{JobFile, Moment, Place, Random, kill_and_resume};
+use crate::sums;
+
+const MOST: usize = 8;
+
+/// Lines `key,number`, and rules `name=value` that go to all subtasks.
+fn job(rates: [&str; 2]) -> JobFile {
+    let file = |path: &str, rate: &str| format!("type = \"file\"\npath = {path:?}\n{rate}");
+    JobFile::new("30ms")
+        .source("lines", &file("lines", rates[0]))
+        .source("rules", &file("rules", rates[1]))
+        .operator("pairs", "fixture-pairs", &["lines"], "")
+        .operator_with_ports("scale", "fixture-scale", &[("numbers", &["pairs"]), ("rules", &["rules"])], "")
+        .file_sink("out", &["scale"])
+}
+
+/// A walk over the numbers 1 to `most` in which each follows each other, and itself, once: a de Bruijn sequence, closed.
+fn walk(most: usize) -> Vec<usize> {
+    let mut walk = Vec::new();
+    for first in 1..=most {
+        walk.push(first);
+        (first + 1..=most).for_each(|second| walk.extend([first, second]));
+    }
+    walk.push(1);
+    walk
+}
+
+#[test]
+fn from_every_parallelism_to_every_other_all_state_is_there_once() {
+    let walk = walk(MOST);
+    let steps: std::collections::BTreeSet<_> = walk.windows(2).collect();
+    assert_eq!((walk.len(), steps.len()), (MOST * MOST + 1, MOST * MOST), "each step once");
+    let mut random = Random::new(64);
+    let lines = sums::input(&mut random, 0, 60_000);
+    let rules: Vec<String> = (0..2_000).map(|number| format!("r{},{number}", number % 17).replace(',', "=")).collect();
+    let place = Place::new(&job(["rate = 600", "rate = 20"]));
+    place.write_lines("lines", &lines);
+    place.write_lines("rules", &rules);
+    for &parallelism in &walk {
+        // The first checkpoint may be that of the attempt before.
+        kill_and_resume(&place, &mut random, 1, &[&parallelism.to_string()], |_| Moment::Checkpoints(1));
+    }
+    place.set_job(&job(["", ""]));
+    place.run(&["-p", "2"]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    check(&place.lines("out"), &lines, &rules);
+}
+
+#[track_caller]
+fn check(out: &[String], lines: &[String], rules: &[String]) {
+    let (mut counts, mut hundreds) = (BTreeMap::<&str, u64>::new(), Vec::new());
+    for line in lines {
+        let (key, number) = line.split_once(',').expect("a pair");
+        *counts.entry(key).or_default() += 1;
+        hundreds.extend(number.parse().ok().filter(|number: &u64| number.is_multiple_of(100)));
+    }
+    let rules: BTreeMap<&str, &str> = rules.iter().map(|rule| rule.split_once('=').expect("a rule")).collect();
+    let rules: Vec<String> = rules.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let (mut found, mut of_subtask) = (BTreeMap::<&str, u64>::new(), BTreeMap::new());
+    for line in out {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert!(found.insert(fields[0], fields[1].parse().expect("a count")).is_none(), "{line}: the key is there twice");
+        assert_eq!(*of_subtask.entry(fields[2]).or_insert(fields[3]), fields[3], "{line}: a subtask has one list");
+        assert_eq!(fields[4], "0of1", "the first run had one subtask");
+        assert_eq!(fields[5], rules.join(";"), "subtask {}: the rules", fields[2]);
+    }
+    assert_eq!(found, counts);
+    let mut elements: Vec<u64> = of_subtask.values().flat_map(|list| list.split(';')).filter_map(|number| number.parse().ok()).collect();
+    elements.sort_unstable();
+    assert_eq!(elements, hundreds, "each element of the list once");
+}

@@ -1,0 +1,54 @@
+//! For tests: one state of each way in which state is spread when the number of subtasks changes.
+
+use cofferdam_sdk::prelude::*;
+
+/// The operator.
+#[operator(key = String)]
+pub struct Scale {
+    count: ReducingState<u64, Sum>,
+    /// Every hundredth number, where it came by.
+    hundreds: OperatorListState<u64>,
+    /// The first subtasks, which nobody writes again.
+    names: UnionListState<String>,
+    rules: BroadcastState<String, u64>,
+    subtask: u32,
+}
+
+#[operator]
+impl Scale {
+    #[open]
+    fn open(&mut self, context: &Context) -> Result<()> {
+        self.subtask = u32::from(context.subtask());
+        if context.restored_from().is_none() && self.names.get().is_empty() {
+            self.names.replace([format!("{}of{}", context.subtask(), context.parallelism())]);
+        }
+        Ok(())
+    }
+
+    /// A line `name=value`.
+    #[input(broadcast)]
+    fn rules(&mut self, line: &str) -> Result<()> {
+        let Some((name, value)) = line.split_once('=') else { bail!("no rule: {line}") };
+        self.rules.insert(name, value.parse()?);
+        Ok(())
+    }
+
+    #[input]
+    fn numbers(&mut self, number: u64) -> Result<()> {
+        self.count.add(1);
+        if number.is_multiple_of(100) {
+            self.hundreds.push(number);
+        }
+        Ok(())
+    }
+
+    /// A line `key,count,subtask,hundreds,names,rules`, of which all but key and count is the subtask's.
+    #[finish]
+    fn end(&mut self, meta: &Meta<String>, out: &mut Output<String>) -> Result<()> {
+        let hundreds: Vec<String> = self.hundreds.get().iter().map(u64::to_string).collect();
+        let rules: Vec<String> = self.rules.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let (count, names) = (self.count.get().unwrap_or_default(), self.names.get().join(" "));
+        out.emit(format_args!("{},{count},{},{},{names},{}", meta.key(), self.subtask, hundreds.join(";"), rules.join(";")));
+        Ok(())
+    }
+}
