@@ -87,9 +87,10 @@
 //!
 //! # Several inputs and outputs
 //!
-//! Each method marked `#[input]` is a port, and all of them share the operator's state. So are the outputs: each parameter that is an
-//! [`Output`] or a [`KeyedOutput`] is a port of the parameter's name, and the same one wherever that name comes again, also in `finish`.
-//! The one named `out` is the first, else the one that comes first. This operator puts the names of items to what is sold of them:
+//! Each method marked `#[input]` is an input. All have the operator's key, if it has one, and share its state. Each parameter that is an
+//! [`Output`] or a [`KeyedOutput`] is an output of the parameter's name, and the same one wherever that name comes again, also in
+//! `finish`. The one named `out` is the first, else the one that comes first. This operator puts the names of items to what is sold of
+//! them:
 //!
 //! ```
 //! use cofferdam_sdk::prelude::*;
@@ -143,17 +144,16 @@
 //! component = "sales.wasm"
 //! inputs = { items = ["items"], sales = ["tills"] }
 //!
-//! [[sink]]
-//! uid = "unknown"
-//! type = "file"
-//! path = "unknown"
+//! [[operator]]
+//! uid = "review"
+//! component = "review.wasm"
 //! inputs = ["sales.unknown"]
 //! ```
 //!
 //! * `#[input(name = "…")]`: the port's name, if it is not the method's.
 //! * `#[input(broadcast)]`: every subtask gets every record, all in the same order. There is no key: `meta` is a `&Meta`, state that is
-//!   kept per key can't be used, and what is sent on goes through a [`KeyedOutput`] if the operator has keys. What is sent comes from
-//!   each subtask. An error here fails the job, whatever its settings say.
+//!   kept per key can't be used, and what is sent on goes through a [`KeyedOutput`] if the operator has keys; each subtask
+//!   sends it. An error here fails the job, whatever its settings say.
 //! * `#[input(waits_for = "…")]`: the broadcast input of this name is worked off to its end before the first record comes here.
 //!
 //! An [`Output`] keeps the key of the record at hand, so on a broadcast input of an operator with keys it isn't compiled:
