@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 
 use cofferdam::plan::{Limits, OnError};
 use cofferdam::record::{Batch, Outbox, Shape, hash_key};
 use cofferdam::state::SubtaskState;
-use cofferdam::wasm::{Component, Context, Engine, Instance};
+use cofferdam::wasm::{Component, Context, Engine, GuestLog, Instance};
 
 use crate::{Row, best};
 
@@ -28,6 +29,9 @@ pub(crate) fn instance(name: &str, config: &str, shape: Shape) -> Instance {
         attempt: 1,
         restored_from: None,
         config: config.into(),
+        environment: [].into(),
+        log: GuestLog::new(name, 0, 100),
+        metrics: Arc::default(),
     };
     let state = SubtaskState::new(&component.descriptor().states, 128);
     let outputs = component.descriptor().outputs.iter().map(|_| Outbox::new(shape)).collect();

@@ -9,7 +9,7 @@ use crate::job::{FailedAttempt, Outcome, Summary};
 
 /// The summary of a run: how it ended, records by node, checkpoints.
 pub(super) fn render(summary: &Summary) -> String {
-    let parts = [Some(headline(summary)), Some(nodes(summary)), failures(summary), Some(checkpoints(summary))];
+    let parts = [Some(headline(summary)), Some(nodes(summary)), own_metrics(summary), failures(summary), Some(checkpoints(summary))];
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
@@ -47,6 +47,21 @@ fn nodes(summary: &Summary) -> String {
     table(&header, rows, &[2, 3, 4])
 }
 
+/// What operators have counted themselves, if they have.
+fn own_metrics(summary: &Summary) -> Option<String> {
+    let mut rows = Vec::new();
+    for node in &summary.nodes {
+        for (name, count) in &node.own.counters {
+            rows.push([node.uid.clone(), name.clone(), "all".into(), HumanCount(*count).to_string()].to_vec());
+        }
+        for (name, values) in &node.own.gauges {
+            let set = values.iter().enumerate().filter_map(|(subtask, value)| Some((subtask, (*value)?)));
+            rows.extend(set.map(|(subtask, value)| vec![node.uid.clone(), name.clone(), subtask.to_string(), value.to_string()]));
+        }
+    }
+    (!rows.is_empty()).then(|| table(&["node", "metric", "subtask", "value"], rows, &[2, 3]))
+}
+
 fn checkpoints(summary: &Summary) -> String {
     let last = summary.last_checkpoint.map(|number| format!(", the last is {number}")).unwrap_or_default();
     let restored = match &summary.restored {
@@ -59,11 +74,17 @@ fn checkpoints(summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{NodeTotals, Pauses, Restored};
+    use crate::job::{NodeTotals, OwnMetrics, Pauses, Restored};
     use crate::record::AttemptId;
 
     #[test]
     fn all_facts_of_a_run_are_in_its_summary() {
+        let node = |uid: &str, kind, records, own| {
+            let (records_in, records_out) = (records, records);
+            NodeTotals { uid: uid.into(), kind, records_in, records_out, records_failed: 0, own }
+        };
+        let own =
+            OwnMetrics { counters: [("cancelled".into(), 8255)].into(), gauges: [("delay.mean".into(), vec![None, Some(-1.5)])].into() };
         let summary = Summary {
             job: "flight-delays".into(),
             attempt: AttemptId { run: 1, attempt: 2 },
@@ -77,8 +98,9 @@ mod tests {
             slices: Pauses::default(),
             seconds: 3.2104,
             nodes: vec![
-                NodeTotals { uid: "flights".into(), kind: "source", records_in: 336_776, records_out: 336_776, records_failed: 0 },
-                NodeTotals { uid: "out".into(), kind: "sink", records_in: 16, records_out: 16, records_failed: 0 },
+                node("flights", "source", 336_776, OwnMetrics::default()),
+                node("parse", "operator", 336_776, own),
+                node("out", "sink", 16, OwnMetrics::default()),
             ],
             checkpoints: 12,
             last_checkpoint: Some(29),
@@ -86,9 +108,13 @@ mod tests {
         };
         let expected = "\
 job `flight-delays` finished (run 1, attempt 2, parallelism 2, 3s 210ms)
-  node     kind    records in  records out
-  flights  source     336,776      336,776
-  out      sink            16           16
+  node     kind      records in  records out
+  flights  source       336,776      336,776
+  parse    operator     336,776      336,776
+  out      sink              16           16
+  node   metric      subtask  value
+  parse  cancelled       all  8,255
+  parse  delay.mean        1   -1.5
 checkpoints: 12, the last is 29; 3.00 MiB of state written; restored from checkpoint 17 of 2026-11-30T07:00:00Z";
         assert_eq!(render(&summary), expected);
 

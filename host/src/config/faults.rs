@@ -14,13 +14,21 @@ pub(super) type Span = Range<usize>;
 /// Collects faults. Shared by all that read parts of the file, so adding one needs no exclusive access.
 pub(super) struct Faults {
     file: PathBuf,
-    text: Arc<str>,
-    found: RefCell<Vec<Problem>>,
+    text: String,
+    /// The text without what must not be shown; its places are those of `text`.
+    shown: RefCell<String>,
+    found: RefCell<Vec<Fault>>,
+}
+
+struct Fault {
+    span: Span,
+    message: String,
+    help: Option<String>,
 }
 
 impl Faults {
     pub(super) fn new(file: &Path, text: String) -> Self {
-        Faults { file: file.into(), text: text.into(), found: RefCell::new(Vec::new()) }
+        Faults { file: file.into(), shown: RefCell::new(text.clone()), text, found: RefCell::new(Vec::new()) }
     }
 
     pub(super) fn file(&self) -> &Path {
@@ -34,14 +42,21 @@ impl Faults {
     /// Notes that what stands at `span` is wrong, and what to do about it.
     pub(super) fn add(&self, span: Span, message: impl Into<String>, help: impl Into<String>) {
         let help = Some(help.into()).filter(|help| !help.is_empty());
-        let problem = Problem { message: message.into(), help, file: self.file.clone(), text: Arc::clone(&self.text), span };
-        self.found.borrow_mut().push(problem);
+        self.found.borrow_mut().push(Fault { span, message: message.into(), help });
+    }
+
+    /// Has what follows the first `=` within `span` not be shown, neither in messages nor in the lines around them.
+    pub(super) fn hide_value(&self, span: Span) {
+        let Some((name, value)) = self.text.get(span.clone()).and_then(|written| written.split_once('=')) else { return };
+        let stars: String = value.chars().map(|c| if c.is_control() { c.to_string() } else { "*".repeat(c.len_utf8()) }).collect();
+        self.shown.borrow_mut().replace_range(span.start + name.len() + 1..span.end, &stars);
     }
 
     /// What stands at `span`, in one short line that is safe to print, whatever it holds.
     pub(super) fn quote(&self, span: Span) -> String {
         const LONGEST: usize = 40;
-        let text: String = self.text.get(span).unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let shown = self.shown.borrow();
+        let text: String = shown.get(span).unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         match text.char_indices().nth(LONGEST) {
             Some((cut, _)) => format!("{}…", &text[..cut]),
             None => text,
@@ -60,7 +75,9 @@ impl Faults {
             let bug = || Error::new(Kind::Internal, format!("{}: no plan came of a job file without faults", self.file.display()));
             return plan.ok_or_else(bug);
         }
-        found.sort_by_key(|problem| (problem.span.start, problem.span.end));
-        Err(Error::problems(found))
+        found.sort_by_key(|fault| (fault.span.start, fault.span.end));
+        let text: Arc<str> = self.shown.into_inner().into();
+        let problem = |Fault { span, message, help }| Problem { message, help, file: self.file.clone(), text: Arc::clone(&text), span };
+        Err(Error::problems(found.into_iter().map(problem).collect()))
     }
 }

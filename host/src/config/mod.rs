@@ -5,7 +5,9 @@
 
 mod faults;
 mod file;
+mod grants;
 mod json;
+mod limits;
 mod links;
 mod locations;
 mod nodes;

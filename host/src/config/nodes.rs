@@ -7,8 +7,9 @@ use toml::Spanned;
 
 use super::faults::Span;
 use super::section::{Section, one_of};
-use super::setting::{AtLeast, Location, Setting, Size, Time, Whole};
-use crate::plan::{Distribution, Limits, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings};
+use super::setting::{AtLeast, Location, Setting, Whole};
+use super::{grants, limits};
+use crate::plan::{Distribution, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings};
 
 /// A node as far as it could be read.
 pub(super) struct Draft {
@@ -120,21 +121,13 @@ impl Reader<'_> {
     fn operator(&mut self) -> Option<OperatorSettings> {
         let component = self.section.required::<Location>("component").map(|component| self.base.join(component.into_inner().0));
         let config = self.section.json("config");
-        let limits = self.limits();
+        let limits = limits::read(&mut self.section);
+        let grants = grants::read(&mut self.section);
         let policies = [("fail", OnError::Fail), ("skip", OnError::Skip), ("dead-letter", OnError::DeadLetter)];
         let on_error = self.section.choice("on-error", &policies).unwrap_or_default();
         let max_errors = self.optional::<AtLeast<1>>("max-errors").map_or(MAX_ERRORS, |errors| errors.0);
         let config = config.unwrap_or_else(|| Value::Object(Default::default()));
-        Some(OperatorSettings { component: component?, config, limits, on_error, max_errors })
-    }
-
-    fn limits(&mut self) -> Limits {
-        let default = Limits::default();
-        let Some(mut section) = self.section.section("limits") else { return default };
-        let memory = section.optional::<Size>("memory").map_or(default.memory, |size| size.into_inner().0);
-        let time = section.optional::<Time>("time").map_or(default.time, |time| time.into_inner().0);
-        section.finish();
-        Limits { memory, time }
+        Some(OperatorSettings { component: component?, config, limits, grants, on_error, max_errors })
     }
 
     fn sink(&mut self) -> Option<SinkSettings> {

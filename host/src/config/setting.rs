@@ -111,13 +111,17 @@ impl Setting for Time {
 }
 
 /// An amount of memory, in bytes.
-pub(super) struct Size(pub(super) u64);
+pub(super) type Size = SizeUpTo<{ 1 << 40 }>;
 
-impl Setting for Size {
+/// A number of bytes of which there are at most `MAX`, a power of two.
+pub(super) struct SizeUpTo<const MAX: u64>(pub(super) u64);
+
+impl<const MAX: u64> Setting for SizeUpTo<MAX> {
     const EXAMPLE: &'static str = "\"256MiB\"";
 
     fn expected() -> String {
-        "a size from 64KiB to 1TiB".into()
+        let (count, unit) = if MAX >= 1 << 40 { (MAX >> 40, "TiB") } else { (MAX >> 30, "GiB") };
+        format!("a size from 64KiB to {count}{unit}")
     }
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
@@ -135,7 +139,7 @@ impl Setting for Size {
             _ => return None,
         };
         let bytes = digits.parse::<u64>().ok()?.checked_mul(factor)?;
-        (64 << 10..=1 << 40).contains(&bytes).then_some(Size(bytes))
+        (64 << 10..=MAX).contains(&bytes).then_some(SizeUpTo(bytes))
     }
 }
 

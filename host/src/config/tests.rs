@@ -8,7 +8,7 @@ use proptest::sample::subsequence;
 
 use super::*;
 use crate::error::Problem;
-use crate::plan::{CheckpointSettings, Distribution, Input, NodeKind, Restart, SinkSettings, SourceKind, WordsSettings};
+use crate::plan::{CheckpointSettings, Distribution, Input, Limits, NodeKind, Restart, SinkSettings, SourceKind, Variable, WordsSettings};
 
 const GOOD: &str = r#"format = 1
 
@@ -121,6 +121,20 @@ fn what_is_left_out_has_its_default() {
 }
 
 #[test]
+fn an_operator_takes_all_its_limits_and_grants() {
+    let written = "limits = { emitted = \"1MiB\", written = \"2MiB\", read = \"64KiB\", metrics = 0, log-lines = 7 }
+grants = { environment = [\"REGION=eu=1\", \"TZ\"] }";
+    let (plan, _) =
+        load_with(&with("").replace("inputs = [\"in\"]", &format!("inputs = [\"in\"]\n{written}")), &Overrides::default()).unwrap();
+    let NodeKind::Operator(operator) = &plan.nodes[1].kind else { panic!("{:?}", plan.nodes[1]) };
+    let expected = Limits { emitted: 1 << 20, written: 2 << 20, read: 64 << 10, metrics: 0, log_lines: 7, ..Limits::default() };
+    assert_eq!(operator.limits, expected);
+    let variable = |name: &str, value: Option<&str>| Variable { name: name.into(), value: value.map(String::from) };
+    assert_eq!(operator.grants.environment, [variable("REGION", Some("eu=1")), variable("TZ", None)]);
+    assert!(!format!("{operator:?}").contains("eu=1"), "values are not shown");
+}
+
+#[test]
 fn a_generator_takes_all_its_settings() {
     let words = "kind = \"words\"\nkeys = 7\nwords-per-line = 3\nlines = 0\nseed = 9\ndistribution = \"uniform\"";
     let (plan, _) = load_with(&with("").replace("kind = \"words\"", words), &Overrides::default()).unwrap();
@@ -221,6 +235,12 @@ const CASES: &[Case<'_>] = &[
         "\"64MiB\"",
         "\"64MB!\"",
         &[(23, "operator `delays`: limits: `memory` must be a size from 64KiB to 1TiB, found \"64MB!\"", "\"256MiB\"")],
+    ),
+    ("time = \"5s\"", "emitted = \"2GiB\"", &[(23, "operator `delays`: limits: `emitted` must be a size from 64KiB to 1GiB", "")]),
+    (
+        "time = \"5s\"",
+        "metrics = -1",
+        &[(23, "operator `delays`: limits: `metrics` must be a whole number from 0 to 100000, found -1", "")],
     ),
     ("\"64MiB\"", "\"99999999999GiB\"", &[(23, "operator `delays`: limits: `memory` must be a size from 64KiB to 1TiB", "")]),
     ("parallelism = 2", "parallelism = 0", &[(5, "[job]: `parallelism` must be a whole number from 1 to 32768, found 0", "")]),

@@ -24,7 +24,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{self, Chain, Layout, NodeKind, OperatorSettings, Plan, Route, SourceSettings, Work};
 use crate::record::{AttemptId, Outbox, Position, Shape, Spread};
 use crate::state::SubtaskState;
-use crate::wasm::{Component, Context};
+use crate::wasm::{Component, Context, GuestLog};
 
 /// Everything that one attempt of a job is built from. Vectors have an entry for each node of the plan.
 pub struct Blueprint {
@@ -255,6 +255,9 @@ impl<'s> Builder<'_, 's> {
             attempt: attempt.attempt,
             restored_from: *restored_from,
             config: settings.config.to_string(),
+            environment: settings.grants.environment.clone().into(),
+            log: GuestLog::new(&plan.nodes[node].uid, self.subtask, settings.limits.log_lines),
+            metrics: Arc::clone(metrics.counts(node, self.subtask).own()),
         };
         let restored = self.blueprint.states.lock().unwrap_or_else(PoisonError::into_inner).remove(&(node, self.subtask));
         let state = restored.unwrap_or_else(|| SubtaskState::new(&component.descriptor().states, plan.max_parallelism));

@@ -216,15 +216,15 @@ impl OperatorPlace {
     pub(super) fn error(&self, what: &str, failure: &Failure, blame: Blame) -> Error {
         let message = format!("operator `{}`, subtask {}: {what}: {}", self.context.operator, self.subtask, failure.message);
         let help = match failure.cause {
-            Cause::Deadline => "raise `limits = { time = … }` of the operator if it needs longer; otherwise mend the operator",
-            Cause::Memory => "raise `limits = { memory = … }` of the operator if it needs more; otherwise mend the operator",
-            _ if blame == Blame::Record => {
-                "nothing of its batch was kept: mend the operator or its input and run the job again, or set `on-error = \"skip\"` or \"dead-letter\""
+            Cause::Limit(limit) => {
+                format!("raise `limits = {{ {} = … }}` of the operator if it needs more; otherwise mend the operator", limit.key())
             }
-            _ if blame == Blame::Broadcast => {
-                "it came to a broadcast input, where `on-error` does not count, because all subtasks must have the same: mend the operator or its input and run the job again"
+            _ => match blame {
+                Blame::Record => "nothing of its batch was kept: mend the operator or its input and run the job again, or set `on-error = \"skip\"` or \"dead-letter\"",
+                Blame::Broadcast => "it came to a broadcast input, where `on-error` does not count, because all subtasks must have the same: mend the operator or its input and run the job again",
+                Blame::Operator => "mend the operator, then run the job again: it resumes from its last checkpoint",
             }
-            _ => "mend the operator, then run the job again: it resumes from its last checkpoint",
+            .into(),
         };
         let error = Error::new(Kind::Job, message).help(help);
         if blame == Blame::Operator { error } else { error.about_a_record() }

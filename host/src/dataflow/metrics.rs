@@ -1,18 +1,22 @@
 //! What a running dataflow counts. Counters are per subtask and written by their owner only.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Records through one subtask of a node.
+use crate::wasm::{GuestMetrics, Reading};
+
+/// Records through one subtask of a node, and what its guests count themselves.
 #[derive(Debug, Default)]
 pub struct Counts {
     records_in: AtomicU64,
     records_out: AtomicU64,
     records_failed: AtomicU64,
+    own: Arc<GuestMetrics>,
 }
 
 impl Counts {
@@ -27,6 +31,10 @@ impl Counts {
     pub(super) fn add_out(&self, records: u64) {
         self.records_out.fetch_add(records, Relaxed);
     }
+
+    pub(super) fn own(&self) -> &Arc<GuestMetrics> {
+        &self.own
+    }
 }
 
 /// Records through a node, over all its subtasks.
@@ -38,6 +46,16 @@ pub struct NodeCounts {
     pub records_out: u64,
     /// Records that an operator could not work on, and that were left out.
     pub records_failed: u64,
+}
+
+/// What an operator counts itself, by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct OwnMetrics {
+    /// Counters, over all subtasks.
+    pub counters: BTreeMap<String, u64>,
+    /// Gauges, for each subtask; none where it has not been set.
+    pub gauges: BTreeMap<String, Vec<Option<f64>>>,
 }
 
 /// Pauses are told up to a minute, in nanoseconds.
@@ -81,6 +99,26 @@ impl Metrics {
             records_out: sum(|counts| &counts.records_out),
             records_failed: sum(|counts| &counts.records_failed),
         }
+    }
+
+    /// What an operator has counted itself so far.
+    pub fn own(&self, node: usize) -> OwnMetrics {
+        let mut all = OwnMetrics::default();
+        let subtasks = &self.nodes[node];
+        for (subtask, counts) in subtasks.iter().enumerate() {
+            for (name, reading) in counts.own.readings() {
+                match reading {
+                    Reading::Counter(count) => {
+                        let sum = all.counters.entry(name.to_string()).or_default();
+                        *sum = sum.saturating_add(count);
+                    }
+                    Reading::Gauge(value) => {
+                        all.gauges.entry(name.to_string()).or_insert_with(|| vec![None; subtasks.len()])[subtask] = Some(value);
+                    }
+                }
+            }
+        }
+        all
     }
 
     /// Pauses at the barriers themselves.

@@ -20,4 +20,4 @@ mod source;
 pub use build::{Blueprint, Running, Splits, start};
 pub use control::Control;
 pub use event::{Event, Events};
-pub use metrics::{Metrics, NodeCounts, Pauses};
+pub use metrics::{Metrics, NodeCounts, OwnMetrics, Pauses};

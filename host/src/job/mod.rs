@@ -15,7 +15,7 @@ mod strategy;
 mod summary;
 mod upload;
 
-pub use crate::dataflow::Pauses;
+pub use crate::dataflow::{OwnMetrics, Pauses};
 pub use inspect::{ComponentInspection, Inspection, inspect};
 pub use notice::{Notice, Observer};
 pub use prepare::{OperatorReport, Report, SourceReport};

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::connectors::{self, Sink, Source};
 use crate::dataflow::Splits;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, Layout, NodeKind, Plan, fit};
 use crate::wasm::{Component, Engine};
 
@@ -24,12 +24,13 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Loads the components, checks that they fit together, and looks at the sources. Writes nothing but the compile cache.
     pub(super) fn new(plan: &Plan) -> Result<Self> {
+        let plan = grant(plan.clone())?;
         let engine = Engine::new(cache_dir())?;
-        let components = load_components(plan, &engine)?;
+        let components = load_components(&plan, &engine)?;
         let descriptor = |component: &Option<Arc<Component>>| component.as_ref().map(|component| component.descriptor().clone());
         let descriptors: Vec<Option<Descriptor>> = components.iter().map(descriptor).collect();
-        fit(plan, &descriptors)?;
-        let layout = Layout::new(plan, &descriptors);
+        fit(&plan, &descriptors)?;
+        let layout = Layout::new(&plan, &descriptors);
         let (mut sources, mut sinks) = (Vec::new(), Vec::new());
         for node in &plan.nodes {
             sources.push(match &node.kind {
@@ -45,8 +46,24 @@ impl Prepared {
                 _ => None,
             });
         }
-        Ok(Prepared { plan: Arc::new(plan.clone()), layout, components, sources, sinks })
+        Ok(Prepared { plan: Arc::new(plan), layout, components, sources, sinks })
     }
+}
+
+/// The plan with the values of all variables that it grants.
+fn grant(mut plan: Plan) -> Result<Plan> {
+    for node in &mut plan.nodes {
+        let NodeKind::Operator(settings) = &mut node.kind else { continue };
+        settings.grants.fill_in(|name| std::env::var(name).ok()).map_err(|name| {
+            let uid = &node.uid;
+            let why = if std::env::var_os(&name).is_some() { "is not UTF-8" } else { "is not set" };
+            let message = format!("operator `{uid}`: it is granted the host's environment variable `{name}`, which {why}");
+            let help =
+                format!("set `{name}` where cofferdam is started, or give its value in the job file: `environment = [\"{name}=…\"]`");
+            Error::new(Kind::Config, message).help(help)
+        })?;
+    }
+    Ok(plan)
 }
 
 /// Each component once, however many operators it serves.

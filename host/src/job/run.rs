@@ -142,6 +142,7 @@ async fn attempt(
             records_in: counts.records_in,
             records_out: counts.records_out,
             records_failed: counts.records_failed,
+            own: metrics.own(index),
         }
     };
     Ok(Summary {

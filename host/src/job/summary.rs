@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::dataflow::Pauses;
+use crate::dataflow::{OwnMetrics, Pauses};
 use crate::record::AttemptId;
 
 /// How a run ended, when it did not fail.
@@ -42,7 +42,7 @@ pub struct FailedAttempt {
 }
 
 /// Records through one node, over all its subtasks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct NodeTotals {
     /// The node's uid.
@@ -55,6 +55,9 @@ pub struct NodeTotals {
     pub records_out: u64,
     /// Records that it could not work on, and that were left out.
     pub records_failed: u64,
+    /// What it has counted itself.
+    #[serde(flatten)]
+    pub own: OwnMetrics,
 }
 
 /// What a run was.

@@ -4,7 +4,9 @@ mod chain;
 mod descriptor;
 mod difference;
 mod fit;
+mod grants;
 mod graph;
+mod limits;
 mod restart;
 mod state;
 pub(crate) mod suggest;
@@ -16,7 +18,9 @@ use std::time::Duration;
 pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
 pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema};
 pub use fit::fit;
+pub use grants::{Grants, Variable};
 pub use graph::{arrange, order};
+pub use limits::Limits;
 pub use restart::Restart;
 pub use state::{More, StateDescriptor, StateKind, Ttl, TtlFrom};
 
@@ -144,6 +148,8 @@ pub struct OperatorSettings {
     pub config: serde_json::Value,
     /// What an instance may use.
     pub limits: Limits,
+    /// What it may see of the host's surroundings.
+    pub grants: Grants,
     /// What becomes of a record that the operator can't work on.
     pub on_error: OnError,
     /// Records that may fail within a minute before the job does; for [`OnError::Fail`] of no importance.
@@ -164,21 +170,6 @@ pub enum OnError {
 
 /// The output of every operator with `on-error = "dead-letter"`: a JSON line for each record that failed.
 pub const DEAD_LETTER: &str = "dead-letter";
-
-/// What an instance of an operator may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of linear memory, over all its memories.
-    pub memory: u64,
-    /// Time for one call into it.
-    pub time: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { memory: 256 << 20, time: Duration::from_secs(5) }
-    }
-}
 
 /// A `[[sink]]` of a job file.
 #[derive(Clone, Debug)]

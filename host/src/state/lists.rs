@@ -99,10 +99,12 @@ impl KeyedState {
 fn page<'a>(elements: impl Iterator<Item = &'a [u8]>, start: u32, max_bytes: u32, out: &mut Column) {
     let mut room = max_bytes as usize;
     for element in elements.skip(start as usize) {
-        if element.len() > room && !out.is_empty() {
+        // Even an empty one takes room for its end.
+        let size = element.len().max(1);
+        if size > room && !out.is_empty() {
             break;
         }
-        room = room.saturating_sub(element.len());
+        room = room.saturating_sub(size);
         out.push(element);
     }
 }

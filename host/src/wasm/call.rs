@@ -32,7 +32,7 @@ pub(super) struct Runner {
 impl Runner {
     pub(super) fn new(engine: &Engine, guest: Guest, limits: Limits, on_error: OnError) -> Self {
         let mut store = Store::new(engine.wasmtime(), guest);
-        limits::apply(&mut store);
+        limits::apply(&mut store, limits);
         Runner { store, limits, on_error, ticks: limits::ticks_in(limits.time), spent: false, _engine: engine.clone() }
     }
 

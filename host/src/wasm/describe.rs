@@ -10,6 +10,7 @@ use super::call::Runner;
 use super::component::Exported;
 use super::engine::Engine;
 use super::guest::{Facts, Guest, Phase};
+use super::log::GuestLog;
 use super::{ports, wire};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, Limits, OnError, Partitioning, Schema, StateDescriptor, StateKind};
@@ -22,7 +23,8 @@ const DESCRIPTION_BYTES: usize = 1 << 20;
 /// Calls `describe`.
 pub(super) fn describe(engine: &Engine, pre: &InstancePre<Guest>, exported: &Exported, path: &Path, limits: Limits) -> Result<Descriptor> {
     let operator = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let facts = Facts { context: Arc::default(), config: "".into(), operator, subtask: 0 };
+    let log = GuestLog::new(&operator, 0, limits.log_lines);
+    let facts = Facts { context: Arc::default(), config: "".into(), environment: Arc::new([]), log, metrics: Arc::default() };
     let guest = Guest::new(Arc::new(nothing()), facts, limits, engine.ticks(), SubtaskState::new(&[], 1), Vec::new());
     let mut runner = Runner::new(engine, guest, limits, OnError::Fail);
     let described = runner.call(Phase::Describe, &mut Batch::default(), |store, _| {

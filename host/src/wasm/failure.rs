@@ -5,7 +5,7 @@ use std::fmt;
 use wasmtime::{Trap, WasmBacktrace};
 
 use super::guest::Guest;
-use super::limits::{self, STACK_BYTES};
+use super::limits::{self, Limit, STACK_BYTES};
 use crate::plan::Limits;
 use crate::state::{LONGEST_LIST, ListTooLong};
 
@@ -20,10 +20,8 @@ pub enum Cause {
     Panic,
     /// The guest trapped without saying why.
     Trap,
-    /// The call took longer than `limits.time`.
-    Deadline,
-    /// The instance needed more than `limits.memory`.
-    Memory,
+    /// A limit of the job for the operator was exceeded.
+    Limit(Limit),
     /// The guest called a function of the host in a way that the contract forbids.
     HostCall,
 }
@@ -75,6 +73,18 @@ impl fmt::Display for Misuse {
 
 impl std::error::Error for Misuse {}
 
+/// A guest exceeded a limit in a call to the host. Returned by a host function, it ends the guest's call.
+#[derive(Debug)]
+pub(super) struct Exceeded(pub(super) Limit);
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exceeded limits.{}", self.0.key())
+    }
+}
+
+impl std::error::Error for Exceeded {}
+
 /// A guest asked for its process to end.
 #[derive(Debug)]
 pub(super) struct Exit(pub(super) u8);
@@ -106,14 +116,15 @@ impl Failure {
         if let Some(Misuse(message)) = error.downcast_ref() {
             return Failure::new(Cause::HostCall, None, format!("misused the host: {message}"));
         }
+        let exceeded = |limit: Limit, record| Failure::new(Cause::Limit(limit), record, limit.exceeded(limits));
+        if let Some(&Exceeded(limit)) = error.downcast_ref() {
+            return exceeded(limit, None);
+        }
         if trap == Some(&Trap::Interrupt) {
-            let time = humantime::format_duration(limits.time);
-            return Failure::new(Cause::Deadline, None, format!("ran longer than its time limit of {time} (limits.time)"));
+            return exceeded(Limit::Time, None);
         }
         if std::mem::take(&mut guest.memory.refused) {
-            let memory = limits::bytes(limits.memory);
-            let record = panicked.and_then(|(record, _)| record);
-            return Failure::new(Cause::Memory, record, format!("used more than its memory limit of {memory} (limits.memory)"));
+            return exceeded(Limit::Memory, panicked.and_then(|(record, _)| record));
         }
         if let Some((record, message)) = panicked {
             return Failure::new(Cause::Panic, record, format!("panicked: {message}"));

@@ -2,15 +2,16 @@
 //! The checks that several host functions share are here too.
 
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::failure::{Misuse, Rejected};
-use super::limits::{self, Deadline, MemoryLimit, Ticks};
+use super::failure::{Exceeded, Misuse, Rejected};
+use super::limits::{Deadline, Limit, MemoryLimit, Ticks};
 use super::log::GuestLog;
+use super::metrics::{GuestMetrics, Reading, Uncounted};
 use super::wasi::Wasi;
 use super::wire::{CellsReply, ColumnReply};
 use crate::clock;
-use crate::plan::{Descriptor, Limits, OutputPort, Partitioning, StateKind};
+use crate::plan::{Descriptor, Limits, OutputPort, Partitioning, StateKind, Variable};
 use crate::record::{Batch, Column, MalformedColumn, Outbox, hash_key};
 use crate::state::{KeyedState, OperatorState, SubtaskState};
 
@@ -41,10 +42,10 @@ pub(super) struct Facts {
     pub(super) context: Arc<Vec<(String, String)>>,
     /// For `runtime.config`.
     pub(super) config: Arc<str>,
-    /// Who speaks, in the log.
-    pub(super) operator: String,
-    /// Of which subtask.
-    pub(super) subtask: u16,
+    /// For WASI.
+    pub(super) environment: Arc<[Variable]>,
+    pub(super) log: GuestLog,
+    pub(super) metrics: Arc<GuestMetrics>,
 }
 
 /// The data of an instance's store. What host functions change while they read the guest's memory is in cells, because both belong
@@ -67,7 +68,11 @@ pub(super) struct Guest {
     pub(super) panicked: Option<(Option<usize>, String)>,
     pub(super) memory: MemoryLimit,
     pub(super) wasi: Wasi,
-    pub(super) log: Arc<Mutex<GuestLog>>,
+    pub(super) log: GuestLog,
+    metrics: Arc<GuestMetrics>,
+    /// Whether the call at hand has changed any of them.
+    counted: Cell<bool>,
+    limits: Limits,
     /// The reply to the last `get` of whatever kind, whose buffers the next one uses.
     pub(super) cells: RefCell<Arc<CellsReply>>,
     /// The reply to the last `list-read`, or the values of the last scan,
@@ -89,7 +94,6 @@ impl Guest {
     ) -> Self {
         // Deterministic for each attempt: a run can be repeated, and two attempts don't draw the same numbers.
         let seed = facts.context.iter().fold(0, |seed, (name, value)| hash_key(format!("{seed} {name}={value}").as_bytes()));
-        let log = Arc::new(Mutex::new(GuestLog::new(facts.operator, facts.subtask)));
         Guest {
             phase: Phase::Open,
             port: 0,
@@ -103,8 +107,11 @@ impl Guest {
             rejected: Vec::new(),
             panicked: None,
             memory: MemoryLimit::new(limits.memory),
-            wasi: Wasi::new(Arc::clone(&log), Deadline::new(ticks), seed),
-            log,
+            wasi: Wasi::new(facts.log.clone(), &facts.environment, Deadline::new(ticks), seed),
+            log: facts.log,
+            metrics: facts.metrics,
+            counted: Cell::new(false),
+            limits,
             cells: RefCell::default(),
             page: RefCell::default(),
             fields: RefCell::default(),
@@ -126,6 +133,9 @@ impl Guest {
 
     /// Ends a call: keeps what it did, or takes it back.
     pub(super) fn end(&mut self, succeeded: bool) {
+        if self.counted.take() {
+            self.metrics.settle(succeeded);
+        }
         if succeeded {
             let state = self.state.get_mut();
             state.commit();
@@ -210,16 +220,27 @@ impl Guest {
     }
 
     /// Counts bytes that a call emits.
-    pub(super) fn count_emitted(&self, bytes: usize) -> Result<(), Misuse> {
-        let limit = limits::EMITTED_PER_CALL;
-        count(&self.emitted, bytes, limit).ok_or_else(|| Misuse(format!("output.emit: more than {} in one call", limits::bytes(limit))))
+    pub(super) fn count_emitted(&self, bytes: usize) -> Result<(), Exceeded> {
+        count(&self.emitted, bytes, self.limits.emitted).ok_or(Exceeded(Limit::Emitted))
     }
 
     /// Counts bytes that a call writes into state.
-    pub(super) fn count_written(&self, bytes: usize, function: &str) -> Result<(), Misuse> {
-        let limit = limits::WRITTEN_PER_CALL;
-        count(&self.written, bytes, limit)
-            .ok_or_else(|| Misuse(format!("{function}: more than {} of state written in one call", limits::bytes(limit))))
+    pub(super) fn count_written(&self, bytes: usize) -> Result<(), Exceeded> {
+        count(&self.written, bytes, self.limits.written).ok_or(Exceeded(Limit::Written))
+    }
+
+    /// Checks how many bytes of state are read at once.
+    pub(super) fn check_read(&self, bytes: usize) -> Result<(), Exceeded> {
+        if bytes as u64 <= self.limits.read { Ok(()) } else { Err(Exceeded(Limit::Read)) }
+    }
+
+    /// Adds to a counter, or sets a gauge, if the call succeeds.
+    pub(super) fn count_metric(&self, name: &str, by: Reading, function: &str) -> wasmtime::Result<()> {
+        self.counted.set(true);
+        self.metrics.change(name, by, self.limits.metrics).map_err(|uncounted| match uncounted {
+            Uncounted::Misuse(cause) => Misuse(format!("{function}: {cause}")).into(),
+            Uncounted::TooManyNames => Exceeded(Limit::Metrics).into(),
+        })
     }
 }
 

@@ -10,12 +10,14 @@ use super::call::{Returned, Runner};
 use super::component::Component;
 use super::failure::{Failure, Rejected};
 use super::guest::{Facts, Guest, Phase};
+use super::log::GuestLog;
+use super::metrics::GuestMetrics;
 use super::wire::{BatchIn, ColumnIn};
-use crate::plan::{Limits, OnError};
+use crate::plan::{Limits, OnError, Variable};
 use crate::record::{Batch, Outbox};
 use crate::state::{KeyedState, OperatorState, SubtaskState};
 
-/// Where an instance runs, as far as its guest may know.
+/// Where an instance runs, as far as its guest may know, and what it shares with the instances before and after it.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The job's name.
@@ -34,6 +36,12 @@ pub struct Context {
     pub restored_from: Option<u64>,
     /// The operator's `config`, as JSON.
     pub config: String,
+    /// All of its environment.
+    pub environment: Arc<[Variable]>,
+    /// The log of the subtask.
+    pub log: GuestLog,
+    /// The guests' own counters and gauges in the subtask.
+    pub metrics: Arc<GuestMetrics>,
 }
 
 impl Context {
@@ -47,7 +55,13 @@ impl Context {
             ("attempt".into(), self.attempt.to_string()),
         ];
         context.extend(self.restored_from.map(|checkpoint| ("restored-from".into(), checkpoint.to_string())));
-        Facts { context: Arc::new(context), config: self.config.as_str().into(), operator: self.operator.clone(), subtask: self.subtask }
+        Facts {
+            context: Arc::new(context),
+            config: self.config.as_str().into(),
+            environment: Arc::clone(&self.environment),
+            log: self.log.clone(),
+            metrics: Arc::clone(&self.metrics),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use wasmtime::{ResourceLimiter, Store};
 
 use super::guest::Guest;
+use crate::plan::Limits;
 
 /// How deep calls within a guest may nest, in bytes of native stack. Whoever calls guests needs this much stack and about as much
 /// again for itself and the host functions below: the 2 MiB that std gives every thread are enough.
@@ -17,21 +18,11 @@ pub(super) const STACK_BYTES: usize = 1 << 20;
 /// The unit in which a guest's time is measured.
 pub(super) const TICK: Duration = Duration::from_millis(10);
 
-/// Bytes that one call may emit.
-pub(super) const EMITTED_PER_CALL: u64 = 256 << 20;
-/// Bytes of state that one call may write.
-pub(super) const WRITTEN_PER_CALL: u64 = 256 << 20;
 /// Bytes of one value in state, or of one element of a list.
 pub(super) const STATE_VALUE: usize = 16 << 20;
-/// Bytes that one read of state may return.
-pub(super) const READ_AT_ONCE: usize = 64 << 20;
-/// Bytes that one page of a list or map may have, unless a single element or entry has more.
-pub(super) const PAGE: u32 = 1 << 20;
 /// Bytes of one field of a map.
 pub(super) const MAP_FIELD: usize = 1 << 20;
 
-/// Bytes that a guest may hand to one host function.
-const HOST_CALL_BYTES: usize = 128 << 20;
 /// Handles to streams, pollables and the like.
 const HANDLES: usize = 1024;
 /// Elements of one table: function pointers, so far more than any guest has functions.
@@ -39,10 +30,55 @@ const TABLE_ELEMENTS: usize = 1 << 20;
 /// Core instances, tables and memories of one component. Those of guests in Python have dozens.
 const PARTS: usize = 1000;
 
+/// A limit that a job sets for an operator, and that it is an error to exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes of memory.
+    Memory,
+    /// Time for a call.
+    Time,
+    /// Bytes that a call emits.
+    Emitted,
+    /// Bytes of state that a call writes.
+    Written,
+    /// Bytes of state that a read returns.
+    Read,
+    /// Names of metrics.
+    Metrics,
+}
+
+impl Limit {
+    /// Its key in `limits` of the job file.
+    pub fn key(self) -> &'static str {
+        match self {
+            Limit::Memory => "memory",
+            Limit::Time => "time",
+            Limit::Emitted => "emitted",
+            Limit::Written => "written",
+            Limit::Read => "read",
+            Limit::Metrics => "metrics",
+        }
+    }
+
+    /// That it was exceeded, in words that continue "operator x ".
+    pub(super) fn exceeded(self, limits: Limits) -> String {
+        let (what, limit) = match self {
+            Limit::Memory => ("used more than its memory limit of", bytes(limits.memory)),
+            Limit::Time => ("ran longer than its time limit of", humantime::format_duration(limits.time).to_string()),
+            Limit::Emitted => ("emitted more in one call than its limit of", bytes(limits.emitted)),
+            Limit::Written => ("wrote more state in one call than its limit of", bytes(limits.written)),
+            Limit::Read => ("asked for more state at once than its limit of", bytes(limits.read)),
+            Limit::Metrics => ("counts under more names than its limit of", limits.metrics.to_string()),
+        };
+        format!("{what} {limit} (limits.{})", self.key())
+    }
+}
+
 /// Gives a new store its limits, apart from time, which each call sets anew.
-pub(super) fn apply(store: &mut Store<Guest>) {
+pub(super) fn apply(store: &mut Store<Guest>, limits: Limits) {
     store.limiter(|guest| &mut guest.memory);
-    store.set_hostcall_fuel(HOST_CALL_BYTES);
+    // What a guest hands to a host function lies in its memory, so it is no more than that unless parts of it overlap.
+    store.set_hostcall_fuel(usize::try_from(limits.memory).unwrap_or(usize::MAX));
     store.set_max_component_handles(HANDLES);
 }
 

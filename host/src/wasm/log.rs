@@ -1,21 +1,27 @@
 //! [`GuestLog`]: what a guest writes, through `runtime.log` or to its standard output and error, as lines of the host's log under the
 //! target "guest". Capped, so that a guest can't fill a disk.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::failure::one_line;
 use crate::clock;
 
-/// Lines that an instance may log in a [`WINDOW`]; the rest is counted and left out.
-const LINES_PER_WINDOW: u32 = 100;
+/// What the limit counts in.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// The log of one instance.
-pub(super) struct GuestLog {
+/// The log of one subtask, shared by its instances: a guest that traps again and again logs no more than others.
+#[derive(Clone, Debug)]
+pub struct GuestLog(Arc<Mutex<Lines>>);
+
+#[derive(Debug)]
+struct Lines {
     operator: String,
     subtask: u16,
+    /// Lines in a [`WINDOW`]; the rest is counted and left out.
+    limit: u64,
     window: Option<Instant>,
-    lines: u32,
+    lines: u64,
     left_out: u64,
 }
 
@@ -38,15 +44,22 @@ macro_rules! event {
 }
 
 impl GuestLog {
-    pub(super) fn new(operator: String, subtask: u16) -> Self {
-        GuestLog { operator, subtask, window: None, lines: 0, left_out: 0 }
+    /// The log of a subtask of an operator, which may write as many lines within a second.
+    pub fn new(operator: &str, subtask: u16, lines_per_second: u64) -> Self {
+        let (operator, limit) = (operator.to_owned(), lines_per_second);
+        GuestLog(Arc::new(Mutex::new(Lines { operator, subtask, limit, window: None, lines: 0, left_out: 0 })))
     }
 
     /// Writes a line, at a level as `runtime.log` numbers them; higher numbers count as errors.
-    pub(super) fn line(&mut self, level: u8, text: &str) {
-        if !is_enabled(level) {
-            return;
+    pub(super) fn line(&self, level: u8, text: &str) {
+        if is_enabled(level) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).line(level, text);
         }
+    }
+}
+
+impl Lines {
+    fn line(&mut self, level: u8, text: &str) {
         let now = clock::now();
         if self.window.is_none_or(|since| now.duration_since(since) >= WINDOW) {
             self.say_left_out();
@@ -54,7 +67,7 @@ impl GuestLog {
             self.lines = 0;
         }
         self.lines += 1;
-        if self.lines > LINES_PER_WINDOW {
+        if self.lines > self.limit {
             self.left_out += 1;
             return;
         }
@@ -64,12 +77,12 @@ impl GuestLog {
     fn say_left_out(&mut self) {
         let left_out = std::mem::take(&mut self.left_out);
         if left_out > 0 {
-            event!(WARN, self, "{left_out} more lines were left out: at most {LINES_PER_WINDOW} a second are logged");
+            event!(WARN, self, "{left_out} more lines were left out: at most {} a second are logged (limits.log-lines)", self.limit);
         }
     }
 }
 
-impl Drop for GuestLog {
+impl Drop for Lines {
     fn drop(&mut self) {
         self.say_left_out();
     }

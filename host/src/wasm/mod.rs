@@ -13,6 +13,7 @@ mod imports;
 mod instance;
 mod limits;
 mod log;
+mod metrics;
 mod migrator;
 mod ports;
 mod signature;
@@ -24,6 +25,9 @@ pub use component::Component;
 pub use engine::Engine;
 pub use failure::{Cause, Failure, Rejected};
 pub use instance::{Context, Instance, Unopened};
+pub use limits::Limit;
+pub use log::GuestLog;
+pub use metrics::{GuestMetrics, Reading};
 pub use migrator::Migrator;
 
 #[cfg(test)]

@@ -90,6 +90,8 @@ pub(super) const OFFERED: &[Interface] = &[
             ("config", "func() -> string"),
             ("processing-time", "func() -> s64"),
             ("log", "func(level: u8, message: string)"),
+            ("count", "func(metric: string, by: u64)"),
+            ("gauge", "func(metric: string, value: f64)"),
             ("panicked", "func(record-index: option<u32>, message: string)"),
         ],
     },

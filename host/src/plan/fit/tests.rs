@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
-use crate::plan::{CheckpointSettings, Distribution, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings};
+use crate::plan::{CheckpointSettings, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings};
 
 fn schema(text: &str) -> Schema {
     Schema(text.into())
@@ -43,6 +43,7 @@ fn operator() -> NodeKind {
         component: "c.wasm".into(),
         config: serde_json::json!({}),
         limits: Limits::default(),
+        grants: Grants::default(),
         on_error: OnError::Fail,
         max_errors: 1,
     };

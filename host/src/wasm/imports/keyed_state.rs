@@ -8,9 +8,9 @@ use wasmtime::component::{Linker, WasmList};
 use super::map_state;
 use crate::plan::StateKind;
 use crate::state::{LONGEST_LIST, ListTooLong};
-use crate::wasm::failure::Misuse;
+use crate::wasm::failure::{Exceeded, Misuse};
 use crate::wasm::guest::{Guest, check_column, check_len};
-use crate::wasm::limits::{self, PAGE, READ_AT_ONCE, STATE_VALUE};
+use crate::wasm::limits::{self, STATE_VALUE};
 use crate::wasm::wire::{CellsReply, ColumnOut, ColumnReply};
 
 type Store<'a> = StoreContextMut<'a, Guest>;
@@ -44,11 +44,9 @@ fn get(store: Store<'_>, (state, keys): (u32, WasmList<u32>)) -> wasmtime::Resul
         let mut keyed = guest.state.borrow_mut();
         for step in keys.chunks(READ_STEP) {
             keyed.get(state, &guest.call, step, cells);
-            if cells.values.bytes.len() > READ_AT_ONCE {
-                return Err(Misuse(format!("{NAME}: the values have more than {}", limits::bytes(READ_AT_ONCE as u64))));
-            }
+            guest.check_read(cells.values.bytes.len())?;
         }
-        Ok(())
+        Ok::<(), Exceeded>(())
     })?;
     Ok((Arc::clone(&reply),))
 }
@@ -103,25 +101,26 @@ fn list_read(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, u32, u
     let guest = store.data();
     let state = guest.state_index(state, LISTS, NAME)?;
     guest.check_keys(&[key], NAME)?;
+    guest.check_read(max_bytes as usize)?;
     let mut reply = guest.page.borrow_mut();
     Arc::make_mut(&mut reply).refill(|page| {
-        guest.state.borrow_mut().list_read(state, &guest.call, key, start, max_bytes.min(PAGE), page);
+        guest.state.borrow_mut().list_read(state, &guest.call, key, start, max_bytes, page);
         Ok::<(), Misuse>(())
     })?;
     Ok((Arc::clone(&reply),))
 }
 
 /// Values to be written, checked and counted.
-pub(super) fn values_of<'a>(store: &'a Store<'_>, values: &ColumnOut, function: &str) -> Result<(&'a [u32], &'a [u8]), Misuse> {
+pub(super) fn values_of<'a>(store: &'a Store<'_>, values: &ColumnOut, function: &str) -> wasmtime::Result<(&'a [u32], &'a [u8])> {
     let (ends, bytes) = (values.ends.as_le_slice(store), values.bytes.as_le_slice(store));
     check_column("`values`", ends, bytes, function)?;
     let mut start = 0;
     for &end in ends {
         if (end - start) as usize > STATE_VALUE {
-            return Err(Misuse(format!("{function}: a value has more than {}", limits::bytes(STATE_VALUE as u64))));
+            return Err(Misuse(format!("{function}: a value has more than {}", limits::bytes(STATE_VALUE as u64))).into());
         }
         start = end;
     }
-    store.data().count_written(bytes.len() + 16 * ends.len(), function)?;
+    store.data().count_written(bytes.len() + 16 * ends.len())?;
     Ok((ends, bytes))
 }

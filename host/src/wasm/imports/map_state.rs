@@ -8,9 +8,9 @@ use wasmtime::component::{LinkerInstance, WasmList};
 use super::keyed_state::{READ_STEP, values_of};
 use crate::plan::StateKind;
 use crate::state::Fields;
-use crate::wasm::failure::Misuse;
+use crate::wasm::failure::{Exceeded, Misuse};
 use crate::wasm::guest::{Guest, check_column, check_len};
-use crate::wasm::limits::{self, MAP_FIELD, PAGE, READ_AT_ONCE};
+use crate::wasm::limits::{self, MAP_FIELD};
 use crate::wasm::wire::{CellsReply, ColumnOut, ColumnReply};
 
 type Store<'a> = StoreContextMut<'a, Guest>;
@@ -35,11 +35,9 @@ fn map_get(store: Store<'_>, (state, keys, fields): (u32, WasmList<u32>, ColumnO
         for start in (0..fields.keys.len()).step_by(READ_STEP) {
             let end = fields.keys.len().min(start + READ_STEP);
             keyed.map_get(state, &guest.call, fields, start..end, cells);
-            if cells.values.bytes.len() > READ_AT_ONCE {
-                return Err(Misuse(format!("{NAME}: the values have more than {}", limits::bytes(READ_AT_ONCE as u64))));
-            }
+            guest.check_read(cells.values.bytes.len())?;
         }
-        Ok(())
+        Ok::<(), Exceeded>(())
     })?;
     Ok((Arc::clone(&reply),))
 }
@@ -51,7 +49,7 @@ fn map_put(store: Store<'_>, (state, keys, fields, values): (u32, WasmList<u32>,
     let fields = fields_of(&store, &keys, &fields, NAME)?;
     let (ends, bytes) = values_of(&store, &values, NAME)?;
     check_len("`keys`", fields.keys.len(), ends.len(), NAME)?;
-    guest.count_written(written_with(guest, fields), NAME)?;
+    guest.count_written(written_with(guest, fields))?;
     guest.state.borrow_mut().map_put(state, &guest.call, fields, ends, bytes);
     Ok(())
 }
@@ -73,11 +71,12 @@ fn map_scan(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, WasmLis
     let guest = store.data();
     let state = guest.state_index(state, MAPS, NAME)?;
     guest.check_keys(&[key], NAME)?;
+    guest.check_read(max_bytes as usize)?;
     let start = start.as_le_slice(&store);
     let (mut fields, mut values) = (guest.fields.borrow_mut(), guest.page.borrow_mut());
     Arc::make_mut(&mut fields).refill(|fields| {
         Arc::make_mut(&mut values).refill(|values| {
-            guest.state.borrow_mut().map_scan(state, &guest.call, key, start, max_bytes.min(PAGE), fields, values);
+            guest.state.borrow_mut().map_scan(state, &guest.call, key, start, max_bytes, fields, values);
             Ok::<(), Misuse>(())
         })
     })?;

@@ -9,7 +9,7 @@ use super::broadcast_state;
 use super::keyed_state::values_of;
 use crate::plan::StateKind;
 use crate::record::Column;
-use crate::wasm::failure::Misuse;
+use crate::wasm::failure::Exceeded;
 use crate::wasm::guest::{Guest, Phase};
 use crate::wasm::wire::{ColumnOut, ColumnReply};
 
@@ -29,7 +29,6 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
     broadcast_state::add_to(&mut interface)
 }
 
-/// No limit but the guest's memory: the host copies no more than what it holds already.
 fn list_get(store: Store<'_>, (state,): (u32,)) -> wasmtime::Result<(Arc<ColumnReply>,)> {
     const NAME: &str = "operator-state.list-get";
     let guest = store.data();
@@ -38,10 +37,11 @@ fn list_get(store: Store<'_>, (state,): (u32,)) -> wasmtime::Result<(Arc<ColumnR
     let mut reply = guest.page.borrow_mut();
     Arc::make_mut(&mut reply).refill(|page| {
         if let Some(list) = guest.operator_state.borrow().get(state) {
+            guest.check_read(list.bytes.len())?;
             page.ends.extend_from_slice(&list.ends);
             page.bytes.extend_from_slice(&list.bytes);
         }
-        Ok::<(), Misuse>(())
+        Ok::<(), Exceeded>(())
     })?;
     Ok((Arc::clone(&reply),))
 }

@@ -1,4 +1,4 @@
-//! `runtime`: what surrounds an operator, its log, and its last words.
+//! `runtime`: what surrounds an operator, its log, its metrics, and its last words.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use wasmtime::component::{Linker, WasmStr};
 use crate::clock;
 use crate::wasm::failure::{Misuse, one_line};
 use crate::wasm::guest::{Guest, Phase};
+use crate::wasm::metrics::Reading;
 
 type Store<'a> = StoreContextMut<'a, Guest>;
 
@@ -28,6 +29,8 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
         Ok((clock::wall_ms(),))
     })?;
     interface.func_wrap("log", log)?;
+    interface.func_wrap("count", count)?;
+    interface.func_wrap("gauge", gauge)?;
     interface.func_wrap("panicked", panicked)
 }
 
@@ -39,8 +42,21 @@ fn log(store: Store<'_>, (level, message): (u8, WasmStr)) -> wasmtime::Result<()
         return Err(Misuse(format!("{NAME}: there is no level {level}; 4 is the highest")).into());
     }
     let message = message.to_str(&store)?;
-    guest.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).line(level, &message);
+    guest.log.line(level, &message);
     Ok(())
+}
+
+fn count(store: Store<'_>, (metric, by): (WasmStr, u64)) -> wasmtime::Result<()> {
+    change(&store, &metric, Reading::Counter(by), "runtime.count")
+}
+
+fn gauge(store: Store<'_>, (metric, value): (WasmStr, f64)) -> wasmtime::Result<()> {
+    change(&store, &metric, Reading::Gauge(value), "runtime.gauge")
+}
+
+fn change(store: &Store<'_>, metric: &WasmStr, by: Reading, function: &str) -> wasmtime::Result<()> {
+    store.data().allow_in(RUNNING, function)?;
+    store.data().count_metric(&metric.to_str(store)?, by, function)
 }
 
 /// Allowed in every call, `describe` included: it says why the trap that follows came about.

@@ -1,10 +1,10 @@
 //! What becomes of calls: a transaction that holds or is taken back, and a failure that says why.
 
 use super::guest::{Guest, context, emitted, failure, limits, open, processing, soon, words};
-use crate::plan::OnError;
+use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox, Shape, hash_key};
 use crate::state::SubtaskState;
-use crate::wasm::{Cause, Failure, Instance};
+use crate::wasm::{Cause, Failure, Instance, Limit};
 
 /// At address 8192: 0, 1, 2, 0 as u32, which serve as indices of keys, as ends and as bytes. Lists are written as address and length.
 const DATA: [u32; 4] = [0, 1, 2, 0];
@@ -98,7 +98,36 @@ fn a_call_emits_a_bounded_amount() {
     let state = SubtaskState::new(&component.descriptor().states, 128);
     let mut instance = Instance::open(&component, &context(), limits(), OnError::Fail, state, outputs).map_err(|u| u.failure).unwrap();
     let failure = instance.process(0, &mut words(&["a"])).unwrap_err();
-    assert_eq!(failure.message, "misused the host: output.emit: more than 256 MiB in one call");
+    assert_eq!(failure.message, "emitted more in one call than its limit of 256 MiB (limits.emitted)");
+}
+
+#[test]
+fn a_call_writes_and_reads_a_bounded_amount() {
+    let small = Limits { written: 64 << 10, read: 64 << 10, ..limits() };
+    let told = |body: String| {
+        let guest = Guest { data: (1u32 << 15).to_le_bytes().to_vec(), ..processing(body) };
+        let mut instance = open(&guest.load().unwrap(), small).map_err(|unopened| unopened.failure).unwrap();
+        let failure = instance.process(0, &mut words(&["a", "b"])).unwrap_err();
+        (failure.cause, failure.message)
+    };
+    // A column of one value of 32 KiB, and a list of one key: 0.
+    let column = "(i32.const 8192) (i32.const 1) (i32.const 0) (i32.const 32768)";
+    let key = "(i32.const 0) (i32.const 1)";
+    let put = format!("(call $put (i32.const 0) {key} {column})");
+    let append = format!("(call $list-append (i32.const 1) {key} {column})");
+    let written = (Cause::Limit(Limit::Written), "wrote more state in one call than its limit of 64 KiB (limits.written)".to_owned());
+    // Each value counts for 16 bytes more.
+    for body in [format!("{put} {put}"), format!("{append} {append}"), format!("(loop $on {put} (br $on))")] {
+        assert_eq!(told(body), written);
+    }
+    let read = (Cause::Limit(Limit::Read), "asked for more state at once than its limit of 64 KiB (limits.read)".to_owned());
+    let page = |bytes: u32| format!("(call $list-read (i32.const 1) (i32.const 0) (i32.const 0) (i32.const {bytes}) (i32.const 64))");
+    assert_eq!(told(page((64 << 10) + 1)), read);
+    assert_eq!(told(page(64 << 10) + " unreachable").0, Cause::Trap, "exactly the limit is none too many");
+    // Three times the same key.
+    let thrice = "(i32.const 16384) (i32.const 3)";
+    let get = format!("(call $get (i32.const 0) {thrice} (i32.const 64))");
+    assert_eq!(told(format!("{put} {get}")), read);
 }
 
 #[test]
@@ -152,7 +181,7 @@ fn whatever_ends_a_call_takes_back_what_it_did() {
         ("(call $reject (i32.const 1) (i32.const 8192) (i32.const 0))", Cause::Rejected),
         ("(call $panicked (i32.const 1) (i32.const 1) (i32.const 8192) (i32.const 0)) unreachable", Cause::Panic),
         ("(call $reject (i32.const 7) (i32.const 8192) (i32.const 0))", Cause::HostCall),
-        ("(drop (memory.grow (i32.const 4096))) unreachable", Cause::Memory),
+        ("(drop (memory.grow (i32.const 4096))) unreachable", Cause::Limit(Limit::Memory)),
     ];
     for (end, cause) in ends {
         let mut instance = guest(format!("{begin} {end}")).run();
@@ -178,7 +207,7 @@ fn failures_say_why_in_one_line() {
     assert_eq!(told(nowhere), expect(Cause::Panic, None, "panicked: no good"));
     assert_eq!(told("(drop (i32.div_u (i32.const 1) (i32.const 0)))"), expect(Cause::Trap, None, "trapped: integer divide by zero"));
     let memory = "(drop (memory.grow (i32.const 4096))) unreachable";
-    assert_eq!(told(memory), expect(Cause::Memory, None, "used more than its memory limit of 4 MiB (limits.memory)"));
+    assert_eq!(told(memory), expect(Cause::Limit(Limit::Memory), None, "used more than its memory limit of 4 MiB (limits.memory)"));
     let deep = Guest {
         core: "(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (local.get 0))))",
         ..processing("(drop (call $deep (i32.const 0)))")
@@ -192,7 +221,7 @@ fn a_loop_ends_at_its_limit() {
     let component = processing("(loop $on (br $on))").load().unwrap();
     let mut instance = open(&component, soon()).map_err(|u| u.failure).unwrap();
     let failure = instance.process(0, &mut words(&["a"])).unwrap_err();
-    assert_eq!(failure.cause, Cause::Deadline);
+    assert_eq!(failure.cause, Cause::Limit(Limit::Time));
     assert_eq!(failure.message, "ran longer than its time limit of 300ms (limits.time)");
     let again = instance.process(0, &mut words(&["a"])).unwrap_err();
     assert_eq!(again.message, "was called again after it had trapped");
@@ -268,5 +297,5 @@ fn an_engine_may_go_before_its_instances() {
     let outputs = vec![Outbox::new(Shape::default()), Outbox::new(Shape::default())];
     let mut instance = Instance::open(&component, &context(), soon(), OnError::Fail, state, outputs).map_err(|u| u.failure).unwrap();
     drop(component);
-    assert_eq!(instance.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Deadline);
+    assert_eq!(instance.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Limit(Limit::Time));
 }

@@ -1,14 +1,14 @@
 //! Guests for tests, as text: an operator whose functions are filled in, and what a job would lend to it.
 
 use std::fmt::Write;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::error::Result;
 use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox, Shape, hash_key};
 use crate::state::SubtaskState;
-use crate::wasm::{Component, Context, Engine, Failure, Instance, Unopened};
+use crate::wasm::{Component, Context, Engine, Failure, GuestLog, Instance, Unopened};
 
 /// One engine for all tests, as in a process of the host.
 pub(super) fn engine() -> &'static Engine {
@@ -144,7 +144,7 @@ pub(super) fn refusal(loaded: Result<Component>) -> String {
 
 /// Limits that a failing test reaches soon and a passing one never.
 pub(super) fn limits() -> Limits {
-    Limits { memory: 4 << 20, time: Duration::from_secs(60) }
+    Limits { memory: 4 << 20, time: Duration::from_secs(60), ..Limits::default() }
 }
 
 /// Limits that a guest without end reaches after a while; long enough that a slow machine opens it in time.
@@ -171,6 +171,9 @@ pub(super) fn context() -> Context {
         attempt: 1,
         restored_from: None,
         config: "{}".into(),
+        environment: [].into(),
+        log: GuestLog::new("test", 0, 100),
+        metrics: Arc::default(),
     }
 }
 

@@ -8,5 +8,6 @@ mod guest;
 mod hooks;
 mod loading;
 mod maps;
+mod metrics;
 mod migration;
 mod waiting;

@@ -39,6 +39,8 @@
   (import "cofferdam:operator/runtime@{{import-version}}" (instance $runtime
     (export "processing-time" (func (result s64)))
     (export "log" (func (param "level" u8) (param "message" string)))
+    (export "count" (func (param "metric" string) (param "by" u64)))
+    (export "gauge" (func (param "metric" string) (param "value" f64)))
     (export "panicked" (func (param "record-index" (option u32)) (param "message" string)))))
   {{imports}}
 
@@ -89,6 +91,8 @@
   (core func $reject (canon lower (func $output "reject") (memory $mem)))
   (core func $processing-time (canon lower (func $runtime "processing-time")))
   (core func $log (canon lower (func $runtime "log") (memory $mem)))
+  (core func $count (canon lower (func $runtime "count") (memory $mem)))
+  (core func $gauge (canon lower (func $runtime "gauge") (memory $mem)))
   (core func $panicked (canon lower (func $runtime "panicked") (memory $mem)))
 
   (core module $main
@@ -112,6 +116,8 @@
     (import "host" "reject" (func $reject (param i32 i32 i32)))
     (import "host" "processing-time" (func $processing-time (result i64)))
     (import "host" "log" (func $log (param i32 i32 i32)))
+    (import "host" "count" (func $count (param i32 i32 i64)))
+    (import "host" "gauge" (func $gauge (param i32 i32 f64)))
     (import "host" "panicked" (func $panicked (param i32 i32 i32 i32)))
     {{core}}
     (func (export "describe") (result i32)
@@ -142,6 +148,7 @@
       (export "list-read" (func $list-read)) (export "map-get" (func $map-get)) (export "map-put" (func $map-put))
       (export "map-remove" (func $map-remove)) (export "map-scan" (func $map-scan)) (export "emit" (func $emit)) (export "reject" (func $reject))
       (export "processing-time" (func $processing-time)) (export "log" (func $log)) (export "panicked" (func $panicked))
+      (export "count" (func $count)) (export "gauge" (func $gauge))
       {{host}}))))
 
   (func $describe (result $operator-descriptor) (canon lift (core func $main "describe") (memory $mem)))

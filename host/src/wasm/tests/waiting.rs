@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::guest::{Guest, open, soon, words};
-use crate::wasm::Cause;
 use crate::wasm::log::{GuestLog, INFO};
+use crate::wasm::{Cause, Limit};
 
 /// A guest that sleeps in `process`, for as many nanoseconds as stand at address 8192.
 fn sleeping(time: Duration) -> Guest {
@@ -48,7 +48,7 @@ fn a_guest_that_sleeps_too_long_is_woken_by_its_limit() {
         let component = sleeping(time).load().unwrap();
         let mut instance = open(&component, soon()).map_err(|u| u.failure).unwrap();
         let failure = instance.process(0, &mut words(&["a"])).unwrap_err();
-        assert_eq!(failure.cause, Cause::Deadline, "{failure}");
+        assert_eq!(failure.cause, Cause::Limit(Limit::Time), "{failure}");
     }
 }
 
@@ -73,12 +73,12 @@ fn a_flood_of_log_lines_is_cut_and_counted() {
     let writer = captured.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(move || writer.clone()).finish();
     tracing::subscriber::with_default(subscriber, || {
-        let mut log = GuestLog::new("flooding".into(), 3);
+        let log = GuestLog::new("flooding", 3, 100);
         (0..250).for_each(|number| log.line(INFO, &format!("line\n{number}")));
     });
     let text = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 101, "{text}");
     assert_eq!(lines[99].trim(), r#"INFO guest: line 99 operator="flooding" subtask=3"#);
-    assert!(lines[100].contains("150 more lines were left out"), "{}", lines[100]);
+    assert!(lines[100].contains("150 more lines were left out: at most 100 a second are logged (limits.log-lines)"), "{}", lines[100]);
 }

@@ -1,7 +1,6 @@
 //! `wasi:cli/stdout` and `stderr`: what a guest prints becomes lines of the log. And `wasi:cli/exit`, which ends the call.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use wasmtime::component::Resource;
@@ -19,7 +18,7 @@ const WRITE_BYTES: usize = 64 << 10;
 
 /// A stream into the log.
 struct Console {
-    log: Arc<Mutex<GuestLog>>,
+    log: GuestLog,
     level: u8,
     line: Vec<u8>,
 }
@@ -28,7 +27,7 @@ impl Console {
     fn end_line(&mut self) {
         let text = String::from_utf8_lossy(&self.line);
         if !text.trim().is_empty() {
-            self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).line(self.level, &text);
+            self.log.line(self.level, &text);
         }
         self.line.clear();
     }
@@ -74,7 +73,7 @@ impl Drop for Console {
 
 impl Wasi {
     fn console(&mut self, level: u8) -> wasmtime::Result<Resource<DynOutputStream>> {
-        let console: DynOutputStream = Box::new(Console { log: Arc::clone(&self.log), level, line: Vec::new() });
+        let console: DynOutputStream = Box::new(Console { log: self.log.clone(), level, line: Vec::new() });
         Ok(self.table.push(console)?)
     }
 }

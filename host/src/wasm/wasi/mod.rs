@@ -1,6 +1,6 @@
 //! WASI, closed: everything that components of `wasm32-wasip2` import through their standard library links, and sees nothing. No
-//! files, no sockets, no environment, no arguments, an empty standard input; standard output and error go to the log; clocks are the
-//! host's; random numbers are seeded.
+//! files, no sockets, no arguments, an empty standard input, and no environment but what the job grants; standard output and error go
+//! to the log; clocks are the host's; random numbers are seeded.
 //!
 //! What could block is ours. wasmtime-wasi would wait within a runtime of its own, where neither the guest's time limit nor anything
 //! else reaches; and where nothing needs waiting for, a runtime is not needed at all.
@@ -10,7 +10,6 @@ mod console;
 mod io;
 mod random;
 
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
@@ -24,15 +23,16 @@ use super::guest::Guest;
 use super::limits::Deadline;
 use super::log::GuestLog;
 use crate::clock;
+use crate::plan::Variable;
 
 /// An instance's part of WASI.
 pub(super) struct Wasi {
     /// Ends waiting.
     pub(super) deadline: Deadline,
-    /// For what is closed: nothing is granted in it.
+    /// For what is closed: nothing is granted in it but the environment.
     closed: WasiCtx,
     table: ResourceTable,
-    log: Arc<Mutex<GuestLog>>,
+    log: GuestLog,
     /// The zero of the monotonic clock.
     started: Instant,
     seed: u64,
@@ -43,10 +43,15 @@ pub(super) struct Wasi {
 const RESOURCES: usize = 4096;
 
 impl Wasi {
-    pub(super) fn new(log: Arc<Mutex<GuestLog>>, deadline: Deadline, seed: u64) -> Self {
+    pub(super) fn new(log: GuestLog, environment: &[Variable], deadline: Deadline, seed: u64) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES);
-        let closed = WasiCtx::builder().allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false).build();
+        let mut closed = WasiCtx::builder();
+        closed.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+        for Variable { name, value } in environment {
+            closed.env(name, value.as_deref().unwrap_or_default());
+        }
+        let closed = closed.build();
         Wasi { deadline, closed, table, log, started: clock::now(), seed, drawn: 0 }
     }
 }
@@ -79,7 +84,7 @@ fn add_ours(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     bindings::cli::stderr::add_to_linker::<_, Ours>(linker, |guest| &mut guest.wasi)
 }
 
-/// What is there and holds nothing.
+/// What is there and holds nothing, or what is granted.
 fn add_closed(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     bindings::cli::environment::add_to_linker::<_, WasiCli>(linker, Guest::cli)?;
     bindings::cli::stdin::add_to_linker::<_, WasiCli>(linker, Guest::cli)?;
