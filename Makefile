@@ -2,9 +2,7 @@
 CARGO ?= cargo
 GUESTS = -p enrich-carriers -p flights-parse -p flights-delays -p quality-check -p sessions-legs -p sessions-trips \
 	-p word-count-tokenize -p word-count-count
-FIXTURES = -p fixture-misbehave -p fixture-flat-map -p fixture-sum -p fixture-slow -p fixture-pairs -p fixture-maps -p fixture-kinds \
-	-p fixture-life -p fixture-relapse -p fixture-local-count -p fixture-local-memory -p fixture-join -p fixture-table -p fixture-scale \
-	-p fixture-evolve-v1 -p fixture-evolve-v2 -p fixture-evolve-v2-back -p fixture-evolve-v3
+FIXTURES = $(patsubst tests/guests/%,-p fixture-%,$(wildcard tests/guests/*))
 
 .PHONY: help setup build guests fixtures test lint demo bench clean
 

@@ -13,6 +13,8 @@ mod broken_job;
 #[cfg(test)]
 mod disk_full;
 #[cfg(test)]
+mod environment;
+#[cfg(test)]
 mod errors;
 #[cfg(test)]
 mod evolve;
@@ -24,6 +26,8 @@ mod from;
 mod generator;
 #[cfg(test)]
 mod graphs;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod maps;
 #[cfg(test)]
