@@ -86,7 +86,7 @@ impl Reader<'_> {
             return Vec::new();
         }
         self.section.require("inputs", HOW_INPUTS);
-        let inputs = self.section.texts("inputs", if role == Role::Operator { HOW_NAMED_INPUTS } else { HOW_INPUTS });
+        let inputs = self.section.texts_by_name("inputs", if role == Role::Operator { HOW_NAMED_INPUTS } else { HOW_INPUTS });
         if let Some((_, first)) = inputs.iter().find(|(to, _)| role == Role::Sink && to.is_some()) {
             self.section.fault(first.span(), "a sink has one input, which has no name", HOW_INPUTS);
         }

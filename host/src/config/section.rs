@@ -82,9 +82,13 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// Texts in a list that is not empty, or in a table of such lists, each with its place and the list's name. What is no text is noted
-    /// and left out.
-    pub(super) fn texts(&mut self, key: &'static str, help: &str) -> Vec<(Option<String>, Spanned<String>)> {
+    /// Texts in a list that is not empty, each with its place. What is no text is noted and left out.
+    pub(super) fn texts(&mut self, key: &'static str, help: &str) -> Vec<Spanned<String>> {
+        self.value(key).map(|value| self.list(key, value, help)).unwrap_or_default()
+    }
+
+    /// As [`Section::texts`], or in a table of such lists, each with the list's name.
+    pub(super) fn texts_by_name(&mut self, key: &'static str, help: &str) -> Vec<(Option<String>, Spanned<String>)> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(table) = value.get_ref().as_table() else {
             return self.list(key, value, help).into_iter().map(|text| (None, text)).collect();

@@ -152,9 +152,8 @@ impl Migration {
         let message =
             format!("operator `{operator}`: state `{name}`: migrating {what} from version {old} to {new}, the component {failure}");
         let mend = match failure.cause {
-            Cause::Deadline => "raise `limits = { time = … }` of the operator if it needs longer",
-            Cause::Memory => "raise `limits = { memory = … }` of the operator if it needs more",
-            _ => "mend the component's migration",
+            Cause::Limit(limit) => format!("raise `limits = {{ {} = … }}` of the operator if it needs more", limit.key()),
+            _ => "mend the component's migration".into(),
         };
         Error::new(Kind::Checkpoint, message).help(format!("{mend}; {WAY_OUT}"))
     }

@@ -10,6 +10,7 @@ use super::component::Component;
 use super::failure::{Cause, Failure, one_line};
 use super::guest::{Facts, Guest, Phase};
 use super::limits::{self, STATE_VALUE};
+use super::log::GuestLog;
 use super::wire::{ColumnIn, ColumnReturned};
 use crate::plan::{Limits, OnError, StateDescriptor};
 use crate::record::{Batch, Column};
@@ -57,7 +58,7 @@ impl Migrator {
     /// all of them, and trying takes long.
     fn blame(&mut self, state: usize, from: &StateDescriptor, values: &Column, failure: Failure) -> Unwritten<usize, Failure> {
         let unknown = Unwritten { value: None, cause: failure };
-        if matches!(unknown.cause.cause, Cause::Deadline | Cause::Memory) {
+        if matches!(unknown.cause.cause, Cause::Limit(_)) {
             return unknown;
         }
         let mut part = |start: usize, end: usize| {
@@ -99,7 +100,8 @@ impl Migrator {
     fn instantiate(&self) -> Result<(Runner, Function<'static>), Failure> {
         let Migrator { component, operator, limits, .. } = self;
         let engine = component.engine();
-        let facts = Facts { context: Arc::default(), config: "".into(), operator: operator.clone(), subtask: 0 };
+        let log = GuestLog::new(operator, 0, limits.log_lines);
+        let facts = Facts { context: Arc::default(), config: "".into(), environment: Arc::new([]), log, metrics: Arc::default() };
         let descriptor = Arc::clone(component.shared_descriptor());
         let guest = Guest::new(descriptor, facts, *limits, engine.ticks(), SubtaskState::new(&[], 1), Vec::new());
         let mut runner = Runner::new(engine, guest, *limits, OnError::Fail);

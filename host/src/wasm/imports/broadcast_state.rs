@@ -10,9 +10,8 @@ use super::map_state::{Page, field_column};
 use super::operator_state::READING;
 use crate::plan::StateKind;
 use crate::record::slice;
-use crate::wasm::failure::Misuse;
+use crate::wasm::failure::{Exceeded, Misuse};
 use crate::wasm::guest::{Guest, check_len};
-use crate::wasm::limits::{self, PAGE, READ_AT_ONCE};
 use crate::wasm::wire::{CellsReply, ColumnOut};
 
 type Store<'a> = StoreContextMut<'a, Guest>;
@@ -37,11 +36,9 @@ fn get(store: Store<'_>, (state, fields): (u32, ColumnOut)) -> wasmtime::Result<
         let state_of_subtask = guest.operator_state.borrow();
         for index in 0..ends.len() {
             state_of_subtask.broadcast.get(state, slice(ends, bytes, index), cells);
-            if cells.values.bytes.len() > READ_AT_ONCE {
-                return Err(Misuse(format!("{NAME}: the values have more than {}", limits::bytes(READ_AT_ONCE as u64))));
-            }
+            guest.check_read(cells.values.bytes.len())?;
         }
-        Ok(())
+        Ok::<(), Exceeded>(())
     })?;
     Ok((Arc::clone(&reply),))
 }
@@ -51,11 +48,12 @@ fn scan(store: Store<'_>, (state, start, max_bytes): (u32, WasmList<u8>, u32)) -
     let guest = store.data();
     guest.allow_in(READING, NAME)?;
     let state = guest.declared(state, BROADCAST, NAME)?;
+    guest.check_read(max_bytes as usize)?;
     let start = start.as_le_slice(&store);
     let (mut fields, mut values) = (guest.fields.borrow_mut(), guest.page.borrow_mut());
     Arc::make_mut(&mut fields).refill(|fields| {
         Arc::make_mut(&mut values).refill(|values| {
-            guest.operator_state.borrow().broadcast.scan(state, start, max_bytes.min(PAGE), fields, values);
+            guest.operator_state.borrow().broadcast.scan(state, start, max_bytes, fields, values);
             Ok::<(), Misuse>(())
         })
     })?;
@@ -70,7 +68,7 @@ fn put(store: Store<'_>, (state, fields, values): (u32, ColumnOut, ColumnOut)) -
     let (field_ends, field_bytes) = field_column(&store, &fields, NAME)?;
     let (ends, bytes) = values_of(&store, &values, NAME)?;
     check_len("`fields`", field_ends.len(), ends.len(), NAME)?;
-    guest.count_written(field_bytes.len(), NAME)?;
+    guest.count_written(field_bytes.len())?;
     let entry = |index| (slice(field_ends, field_bytes, index), slice(ends, bytes, index));
     guest.operator_state.borrow_mut().broadcast.put(state, (0..ends.len()).map(entry));
     Ok(())

@@ -6,7 +6,7 @@ use super::guest::{Guest, limits, refusal, soon};
 use crate::plan::{Limits, Schema, StateDescriptor, StateKind};
 use crate::record::Column;
 use crate::state::Unwritten;
-use crate::wasm::{Cause, Failure, Migrator};
+use crate::wasm::{Cause, Failure, Limit, Migrator};
 
 const HOOK: &str = r#"
   (func $migrate (param "state" u32) (param "from-version" u32) (param "from-schema" string) (param "values" $column)
@@ -118,7 +118,7 @@ fn nothing_but_the_migration_may_happen_in_it() {
     let panics = "(call $panicked (i32.const 0) (i32.const 0) (i32.const 8192) (i32.const 7)) unreachable";
     assert_eq!(failed(panics, &["a"]).1.message, "panicked: no good");
     let (value, failure) = failed("(drop (memory.grow (i32.const 4096))) unreachable", &["a", "b"]);
-    assert_eq!((value, failure.cause), (None, Cause::Memory));
+    assert_eq!((value, failure.cause), (None, Cause::Limit(Limit::Memory)));
     let mut endless = migrator("(loop $on (br $on))", soon());
     let Unwritten { value, cause } = endless.migrate(0, &from(), &column(&["a", "b"])).unwrap_err();
     assert_eq!((value, cause.message.as_str()), (None, "ran longer than its time limit of 300ms (limits.time)"));
