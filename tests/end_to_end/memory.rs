@@ -40,6 +40,33 @@ fn a_flat_map_into_a_sink_that_nobody_reads_waits_with_little_memory() {
     assert!(most < LIMIT, "{most} KiB");
 }
 
+/// Each trap costs an instance, and none of them leaves anything.
+#[test]
+fn a_hundred_thousand_traps_take_no_more_memory_than_a_thousand() {
+    let job = |lines: u64| {
+        JobFile::new("50ms")
+            .source("lines", &format!("type = \"generator\"\nkind = \"words\"\nwords-per-line = 1\nlines = {lines}"))
+            .operator(
+                "fragile",
+                "fixture-misbehave",
+                &["lines"],
+                "config = { on = \"w\", how = \"panic\" }\non-error = \"skip\"\nmax-errors = 1000000",
+            )
+            .sink("out", &["fragile"], "type = \"blackhole\"")
+    };
+    let peak = |lines: u64| {
+        let place = Place::new(&job(lines));
+        let mut running = place.start(&["-p", "2", "--output", "json"]);
+        let memory = running.peak_until_the_end();
+        let summary = running.wait().succeeds().json();
+        assert_eq!(summary["nodes"][1]["records-failed"], lines, "{summary}");
+        memory
+    };
+    let (few, many) = (peak(1000), peak(100_000));
+    println!("{few} KiB with 1,000 traps, {many} KiB with 100,000");
+    assert!(many < few + (48 << 10), "{many} KiB, and {few} KiB with few traps");
+}
+
 /// Two chains feed a third one over edges, and it is far slower than they are.
 #[test]
 fn a_slow_operator_holds_up_what_feeds_it() {

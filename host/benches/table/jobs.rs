@@ -69,12 +69,12 @@ inputs = ["count"]
     }
 }
 
-fn guest(name: &str) -> String {
+pub(crate) fn guest(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     root.join(format!("target/wasm32-wasip2/guest/{name}.wasm")).to_string_lossy().into_owned()
 }
 
-fn number(summary: &Value, pointer: &str) -> f64 {
+pub(crate) fn number(summary: &Value, pointer: &str) -> f64 {
     summary.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
 }
 

@@ -2,6 +2,7 @@
 //! notices of barriers. Prints a Markdown table; ARCHITECTURE.md keeps the last one. Nothing here asserts a time.
 
 mod boundary;
+mod errors;
 mod jobs;
 mod kinds;
 
@@ -17,9 +18,10 @@ struct Row(String, String);
 fn main() {
     // `cargo bench -- FILTER` runs the parts whose name contains the filter.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 7] = [
         ("words", jobs::words),
         ("pauses", jobs::pauses),
+        ("errors", errors::errors),
         ("start", jobs::start),
         ("boundary", boundary::calls),
         ("state", boundary::state),

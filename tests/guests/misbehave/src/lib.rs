@@ -18,6 +18,9 @@ struct Config {
     /// Records that contain it are the bad ones.
     on: String,
     how: How,
+    /// Rounds of a loop that does nothing, for each record.
+    #[serde(default)]
+    spins: u64,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -47,10 +50,13 @@ impl Misbehave {
 
     #[input]
     fn lines(&mut self, line: &str, out: &mut Output<String>) -> Result<()> {
+        for spin in 0..self.config.as_ref().map_or(0, |config| config.spins) {
+            black_box(spin);
+        }
         // Sent before it fails, so that a test sees whether that is taken back.
         out.emit(line);
         match &self.config {
-            Some(Config { on, how }) if line.contains(on.as_str()) => misbehave(*how, line),
+            Some(Config { on, how, .. }) if line.contains(on.as_str()) => misbehave(*how, line),
             _ => Ok(()),
         }
     }

@@ -1,0 +1,73 @@
+//! What records that fail cost: the throughput of an operator that needs about a microsecond per record, of which every hundredth
+//! fails, beside that without failures; and what the readiness for it costs where none fails.
+
+use serde_json::Value;
+
+use crate::jobs::{guest, number};
+use crate::{Row, cofferdam, median};
+
+const LINES: u64 = 1_000_000;
+const RUNS: usize = 3;
+
+/// Records per second, in millions. A line is one of a hundred words, evenly drawn.
+fn rate(on: &str, how: &str, policy: &str) -> f64 {
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = dir.path().join("job.toml");
+    let component = guest("fixture_misbehave");
+    let text = format!(
+        r#"format = 1
+[job]
+name = "errors"
+parallelism = 2
+[checkpoint]
+interval = "1s"
+dir = "checkpoints"
+[[source]]
+uid = "lines"
+type = "generator"
+kind = "words"
+keys = 100
+words-per-line = 1
+lines = {LINES}
+distribution = "uniform"
+[[operator]]
+uid = "fragile"
+component = "{component}"
+inputs = ["lines"]
+config = {{ on = "{on}", how = "{how}", spins = 1500 }}
+on-error = "{policy}"
+max-errors = 1000000000
+[[sink]]
+uid = "out"
+type = "blackhole"
+inputs = ["fragile"]
+"#
+    );
+    std::fs::write(&job, text).expect("a writable directory");
+    let seconds = (0..RUNS).map(|_| {
+        let summary: Value =
+            serde_json::from_str(&cofferdam(&["run", "--fresh", "--output", "json", &job.to_string_lossy()])).expect("a summary");
+        number(&summary, "/seconds")
+    });
+    LINES as f64 / 1e6 / median(seconds.collect())
+}
+
+/// One row: all figures in one run of the machine.
+pub(crate) fn errors() -> Vec<Row> {
+    const BAD: &str = "w0000042";
+    let (without, ready) = (rate("none", "error", "fail"), rate("none", "error", "skip"));
+    let figures = |how: &str| {
+        let rate = rate(BAD, how, "skip");
+        format!("{rate:.2} M records/s: {:.2} of that without", rate / ready)
+    };
+    let cost = 2000.0 / ready;
+    vec![
+        Row(
+            "an operator without failures, -p 2, policy `skip`".into(),
+            format!("{ready:.2} M records/s, {cost:.0} ns per record and worker"),
+        ),
+        Row("the same with policy `fail`".into(), format!("{without:.2} M records/s: {:.2} of that with `skip`", without / ready)),
+        Row("every 100th record is rejected".into(), figures("error")),
+        Row("every 100th record panics".into(), figures("panic")),
+    ]
+}
