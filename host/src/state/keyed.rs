@@ -67,7 +67,7 @@ impl KeyedState {
     /// Values for the keys `which` of `call`, appended to `cells`.
     pub fn get(&mut self, state: usize, call: &Batch, which: &[u32], cells: &mut Cells) {
         let mut found = std::mem::take(&mut self.found);
-        self.tables[state].find_many(which.iter().map(|&key| key_at(call, key)), &mut found);
+        self.tables[state].find_keys(call, which, &mut found);
         self.read(state, &found, cells);
         self.found = found;
     }
@@ -116,7 +116,7 @@ impl KeyedState {
     pub fn put(&mut self, state: usize, call: &Batch, which: &[u32], value_ends: &[u32], value_bytes: &[u8]) {
         let mut found = std::mem::take(&mut self.found);
         let stamp = self.stamp(state);
-        self.tables[state].find_many(which.iter().map(|&key| key_at(call, key)), &mut found);
+        self.tables[state].find_keys(call, which, &mut found);
         for (index, (&slot, &key)) in found.iter().zip(which).enumerate() {
             let slot = if slot == NONE { self.slot_for(state, call, key) } else { slot };
             self.replace(state, slot, true, stamp.as_ref(), slice(value_ends, value_bytes, index));
@@ -139,11 +139,13 @@ impl KeyedState {
     /// The call succeeded: what it wrote stays.
     pub fn commit(&mut self) {
         self.undo.forget();
+        self.tables.iter_mut().for_each(Table::end);
     }
 
     /// The call failed: takes back everything written since the last commit or undo.
     pub fn undo(&mut self) {
         self.undo.play_back(&mut self.tables);
+        self.tables.iter_mut().for_each(Table::end);
     }
 
     /// Whether the call at hand has written anything.
@@ -244,7 +246,9 @@ impl KeyedState {
     pub(super) fn slot_for(&mut self, state: usize, call: &Batch, key: u32) -> u32 {
         let hashed = key_at(call, key);
         let table = &mut self.tables[state];
-        table.find(hashed).unwrap_or_else(|| table.insert(hashed, key_group(hashed.0, self.max_parallelism)))
+        let slot = table.find(hashed).unwrap_or_else(|| table.insert(hashed, key_group(hashed.0, self.max_parallelism)));
+        table.found(key, slot);
+        slot
     }
 
     /// The slot of an entry of a map, whose key has a hash of its own.

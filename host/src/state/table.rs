@@ -7,8 +7,10 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use super::index::Index;
+use super::keyed::key_at;
 use super::ttl;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
+use crate::record::Batch;
 
 /// Counts barriers within an attempt, from 1 on; 0 means "in a snapshot already".
 pub(super) type Mark = u32;
@@ -78,6 +80,25 @@ impl Slot {
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// Nobody has looked whether there is a slot.
+const UNKNOWN: u32 = u32::MAX - 1;
+
+/// Whether two keys are the same. Most are short, and a call to compare them takes longer than the comparison.
+#[inline]
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let len = one.len();
+    if len != other.len() {
+        return false;
+    }
+    match (one.first_chunk::<8>(), other.first_chunk::<8>(), one.last_chunk::<8>(), other.last_chunk::<8>()) {
+        (Some(start), Some(other_start), Some(end), Some(other_end)) if len <= 16 => {
+            (u64::from_ne_bytes(*start) ^ u64::from_ne_bytes(*other_start)) | (u64::from_ne_bytes(*end) ^ u64::from_ne_bytes(*other_end))
+                == 0
+        }
+        _ => one == other,
+    }
+}
+
 /// One state of one subtask.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -90,12 +111,24 @@ pub(super) struct Table {
     pub(super) written: Vec<u32>,
     /// The slots in the order of their keys, from the first need of it on.
     ordered: Option<BTreeMap<Box<[u8]>, u32>>,
+    /// For each key of the call at hand the slot that was found, [`NONE`] if there is none, or [`UNKNOWN`]; empty before the first look.
+    /// A slot is given up between calls only, so what is read and then written is looked for once.
+    known: Vec<u32>,
 }
 
 impl Table {
     pub(super) fn new(state: &StateDescriptor) -> Self {
         let StateDescriptor { kind, ttl, .. } = *state;
-        Table { kind, ttl, index: Index::default(), slots: Vec::new(), free: Vec::new(), written: Vec::new(), ordered: None }
+        Table {
+            kind,
+            ttl,
+            index: Index::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            written: Vec::new(),
+            ordered: None,
+            known: Vec::new(),
+        }
     }
 
     /// The slot of a key, live or not.
@@ -103,8 +136,36 @@ impl Table {
     pub(super) fn find(&self, (hash, key): Hashed<'_>) -> Option<u32> {
         self.index.find(hash, |slot| {
             let slot = &self.slots[slot as usize];
-            slot.hash == hash && slot.key() == key
+            slot.hash == hash && same(slot.key(), key)
         })
+    }
+
+    /// A call has ended: forgets which slots its keys have.
+    #[inline]
+    pub(super) fn end(&mut self) {
+        self.known.clear();
+    }
+
+    /// The slots of the keys `which` of a call, [`NONE`] where there is none. What was found in the same call is not looked for again.
+    pub(super) fn find_keys(&mut self, call: &Batch, which: &[u32], found: &mut Vec<u32>) {
+        if !self.known.is_empty() && which.iter().all(|&key| self.known[key as usize] != UNKNOWN) {
+            found.clear();
+            found.extend(which.iter().map(|&key| self.known[key as usize]));
+            return;
+        }
+        self.find_many(which.iter().map(|&key| key_at(call, key)), found);
+        if self.known.is_empty() {
+            self.known.resize(call.keys.len(), UNKNOWN);
+        }
+        which.iter().zip(found).for_each(|(&key, slot)| self.known[key as usize] = *slot);
+    }
+
+    /// Notes that a key of the call, for which there was no slot, has one.
+    #[inline]
+    pub(super) fn found(&mut self, key: u32, slot: u32) {
+        if let Some(known) = self.known.get_mut(key as usize) {
+            *known = slot;
+        }
     }
 
     /// The slots of many keys, [`NONE`] where there is none. Three short passes instead of one long one: each pass's cache misses do
@@ -117,7 +178,7 @@ impl Table {
             misled |= *slot != NONE && self.slots[*slot as usize].hash != hash;
         }
         for (slot, (hash, key)) in found.iter_mut().zip(keys) {
-            let right = *slot == NONE || (!misled && self.slots[*slot as usize].key() == key);
+            let right = *slot == NONE || (!misled && same(self.slots[*slot as usize].key(), key));
             if !right {
                 *slot = self.find((hash, key)).unwrap_or(NONE);
             }
@@ -143,7 +204,8 @@ impl Table {
                 number
             }
             None => {
-                let number = u32::try_from(self.slots.len()).ok().filter(|&n| n != NONE).expect("fewer than 4 billion keys fit in memory");
+                let number =
+                    u32::try_from(self.slots.len()).ok().filter(|&n| n < UNKNOWN).expect("fewer than 4 billion keys fit in memory");
                 self.slots.push(slot);
                 number
             }
@@ -224,6 +286,19 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_the_same_when_all_their_bytes_are() {
+        for len in 0..40 {
+            let key: Vec<u8> = (0..len).collect();
+            assert!(same(&key, &key.clone()) && !same(&key, &[&key[..], b"x"].concat()));
+            for place in 0..key.len() {
+                let mut other = key.clone();
+                other[place] ^= 1;
+                assert!(!same(&key, &other), "{len}: byte {place}");
+            }
+        }
+    }
 
     #[test]
     fn a_small_entry_is_one_cache_line() {
