@@ -7,7 +7,7 @@ use super::file::{BroadcastReader, OperatorStateReader, StateReader};
 use super::manifest::{Claim, Epochs, LogEntry, Manifest, ManifestError, parse};
 use crate::codec;
 use crate::error::{Error, Kind, Result};
-use crate::plan::StateDescriptor;
+use crate::plan::{Compression, StateDescriptor};
 use crate::record::KeyGroups;
 use crate::state::{BroadcastMap, ChangeKind};
 
@@ -101,6 +101,8 @@ pub struct StateFileDescription {
     pub base: bool,
     /// Its size.
     pub bytes: u64,
+    /// How it is packed.
+    pub compression: Compression,
     /// How many blocks it has.
     pub blocks: usize,
     /// How many changes it holds.
@@ -199,6 +201,7 @@ fn describe_state(path: &str, bytes: Bytes) -> Result<StateFileDescription> {
         epochs: head.epochs,
         base: head.base,
         bytes: size,
+        compression: reader.compression(),
         blocks: head.blocks(),
         entries: head.entries(),
         states,

@@ -4,6 +4,7 @@
 pub mod decide;
 pub mod file;
 pub mod inspect;
+pub mod listing;
 pub mod log;
 pub mod manifest;
 pub mod paths;

@@ -23,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   cofferdam validate job.toml
   cofferdam run job.toml -p 4
+  cofferdam checkpoints job.toml
   cofferdam inspect delays.wasm";
 
 const RUN_EXAMPLES: &str = "\
@@ -35,6 +36,15 @@ Examples:
   cofferdam run job.toml --fresh              begin anew, beside what is published already
   cofferdam run job.toml -s 17 --allow-duplicates
                                               go back to checkpoint 17, though later output is out";
+
+const CHECKPOINTS: &str = "\
+The newest ten and all that are kept, of each run. `written` is what a checkpoint added to the one before, `total` all that it needs.
+Of each subtask's snapshot: how long records were held back before the barrier (aligned), how long the barrier took (froze), and how
+long its files took (upload). Files that are broken or foreign are named. The job may run meanwhile.
+
+Examples:
+  cofferdam checkpoints job.toml
+  cofferdam checkpoints checkpoints/word-count --output json";
 
 /// Runs stateful stream operators that are WebAssembly components, and keeps their state.
 #[derive(Debug, Parser)]
@@ -71,6 +81,13 @@ pub(super) enum Command {
     Inspect {
         /// The file
         file: PathBuf,
+    },
+    /// Lists the checkpoints of a job with what they took, and those that failed
+    #[command(after_help = format!("{CHECKPOINTS}\n\n{EXIT_CODES}"))]
+    Checkpoints {
+        /// The job file, or the job's own directory below the one that `[checkpoint] dir` names
+        #[arg(value_name = "JOB.toml|JOB-DIR")]
+        job: PathBuf,
     },
 }
 

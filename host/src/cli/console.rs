@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::error::{Error, Kind, Result};
-use crate::job::{Notice, Observer, Progress};
+use crate::job::{Health, Notice, Observer, Progress, in_seconds};
 use crate::plan::{NodeKind, Plan, SinkSettings};
 
 /// The progress line on the screen, if there is one. For the whole process, like standard error itself: the log writes there too.
@@ -121,5 +121,36 @@ fn style() -> ProgressStyle {
 fn tail(progress: &Progress) -> String {
     let elapsed = Duration::from_secs(progress.elapsed.as_secs());
     let checkpoint = progress.last_checkpoint.map_or("no checkpoint yet".into(), |number| format!("checkpoint {number}"));
-    format!("{} out, {checkpoint}, {}", HumanCount(progress.records_out), humantime::format_duration(elapsed))
+    let degraded = degraded(&progress.health).map_or_else(String::new, |degraded| format!(", {degraded}"));
+    format!("{} out, {checkpoint}, {}{degraded}", HumanCount(progress.records_out), humantime::format_duration(elapsed))
+}
+
+/// What there is to say of checkpoints that fail; none if the newest has not.
+fn degraded(health: &Health) -> Option<String> {
+    let last_good =
+        health.last_good.map_or_else(|| "none is good yet".into(), |(number, age)| format!("{number} is {} old", in_seconds(age)));
+    (health.failed_in_a_row > 0).then(|| format!("DEGRADED: {} failed in a row, {last_good}", health.failed_in_a_row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_line_says_when_checkpoints_fail() {
+        let good = Some((17, Duration::from_millis(83_900)));
+        let mut progress = Progress {
+            elapsed: Duration::from_millis(99_900),
+            records_in: 7,
+            records_out: 12_345,
+            checkpoints: 3,
+            last_checkpoint: Some(17),
+            health: Health { failed_in_a_row: 0, last_good: good },
+        };
+        assert_eq!(tail(&progress), "12,345 out, checkpoint 17, 1m 39s");
+        progress.health.failed_in_a_row = 2;
+        assert_eq!(tail(&progress), "12,345 out, checkpoint 17, 1m 39s, DEGRADED: 2 failed in a row, 17 is 1m 23s old");
+        progress.health.last_good = None;
+        assert!(tail(&progress).ends_with("DEGRADED: 2 failed in a row, none is good yet"));
+    }
 }

@@ -2,6 +2,7 @@
 //! standard error. With `--output json` the answer and an error alike are one line of JSON, the last one on standard output.
 
 mod args;
+mod checkpoints;
 mod console;
 mod failure;
 mod summary;
@@ -28,6 +29,7 @@ pub fn main() -> ExitCode {
         Command::Run(command) => run(command, args.output),
         Command::Validate(job) => validate(job, args.output),
         Command::Inspect { file } => inspect(file, args.output),
+        Command::Checkpoints { job } => checkpoints(job, args.output),
     };
     ExitCode::from(done.unwrap_or_else(|error| failure::tell(&error, args.output)))
 }
@@ -60,6 +62,23 @@ fn validate(args: &JobFile, output: Output) -> Result<u8> {
 
 fn inspect(file: &Path, output: Output) -> Result<u8> {
     answer(&job::inspect(file)?, output)
+}
+
+/// A directory is the job's own, below that of all jobs; everything else is taken for a job file.
+fn checkpoints(job: &Path, output: Output) -> Result<u8> {
+    let whole = job.canonicalize().ok().filter(|whole| whole.is_dir());
+    let listing = match whole.as_ref().and_then(|whole| Some((whole.parent()?, whole.file_name()?.to_string_lossy()))) {
+        Some((dir, name)) => job::checkpoints(dir, &name)?,
+        None => {
+            let plan = config::load(job, &Overrides::default())?;
+            job::checkpoints(&plan.checkpoint.dir, &plan.name)?
+        }
+    };
+    match output {
+        Output::Json => console::print(&json(&listing)?)?,
+        Output::Text => console::print(&checkpoints::render(&listing))?,
+    }
+    Ok(0)
 }
 
 /// What a command was asked for.

@@ -68,7 +68,11 @@ fn checkpoints(summary: &Summary) -> String {
         Some(restored) => format!("restored from checkpoint {} of {}", restored.checkpoint, restored.created),
         None => "began without state".to_owned(),
     };
-    format!("checkpoints: {}{last}; {} of state written; {restored}", HumanCount(summary.checkpoints), HumanBytes(summary.checkpoint_bytes))
+    // Mostly none has failed.
+    let failed = Some(summary.failed_checkpoints).filter(|&failed| failed > 0);
+    let failed = failed.map(|failed| format!("; {} failed", HumanCount(failed))).unwrap_or_default();
+    let (good, written) = (HumanCount(summary.checkpoints), HumanBytes(summary.checkpoint_bytes));
+    format!("checkpoints: {good}{last}{failed}; {written} of state written; {restored}")
 }
 
 #[cfg(test)]
@@ -103,6 +107,7 @@ mod tests {
                 node("out", "sink", 16, OwnMetrics::default()),
             ],
             checkpoints: 12,
+            failed_checkpoints: 0,
             last_checkpoint: Some(29),
             checkpoint_bytes: 3 << 20,
         };
@@ -125,6 +130,9 @@ checkpoints: 12, the last is 29; 3.00 MiB of state written; restored from checkp
             text.contains("\n  attempt  failed                because\n        1  2026-11-30T06:59:00Z  no disk\ncheckpoints: "),
             "{text}"
         );
+
+        let text = render(&Summary { failed_checkpoints: 2, ..summary.clone() });
+        assert!(text.contains("\ncheckpoints: 12, the last is 29; 2 failed; 3.00 MiB"), "{text}");
 
         let stopped = Summary { outcome: Outcome::Stopped, signal: Some(2), restored: None, checkpoints: 0, ..summary };
         let text = render(&stopped);

@@ -105,6 +105,11 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// Whether `bytes` begin like a frame of this kind, whatever comes after.
+    pub fn begins(&self, bytes: &[u8]) -> bool {
+        begins_like_a_frame(bytes) && bytes.get(4..6) == Some(&self.tag.to_le_bytes())
+    }
+
     /// Appends a frame with `payload` to `out`.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use toml::de::DeTable;
 
 use super::faults::Faults;
 use super::section::Section;
-use super::setting::{JobName, Location, Time, Whole};
-use super::{Overrides, links, locations, nodes, restart};
+use super::setting::{JobName, Location, Whole};
+use super::{Overrides, checkpoint, links, locations, nodes, restart};
 use crate::plan::{CheckpointSettings, Plan, Restart};
 
 /// The format of job files that this version reads.
@@ -96,9 +96,9 @@ fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<Job> {
 }
 
 fn checkpoint(root: &mut Section<'_>, base: &Path) -> CheckpointSettings {
-    let mut settings = CheckpointSettings { interval: None, dir: base.join("checkpoints") };
+    let mut settings = CheckpointSettings::new(base.join("checkpoints"));
     if let Some(mut section) = root.section("checkpoint") {
-        settings.interval = section.optional::<Time>("interval").map(|time| time.into_inner().0);
+        checkpoint::read(&mut section, &mut settings);
         if let Some(dir) = section.optional::<Location>("dir") {
             settings.dir = base.join(dir.into_inner().0);
         }

@@ -94,6 +94,9 @@ fn name(value: &DeValue<'_>, marks: &str) -> Option<String> {
     fits.then(|| name.to_owned())
 }
 
+/// The longest time that can be added to any point in time.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
 /// A length of time: long enough to be one on any clock, short enough to be added to any point in time.
 pub(super) struct Time(pub(super) Duration);
 
@@ -106,7 +109,23 @@ impl Setting for Time {
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
         let time = humantime::parse_duration(value.as_str()?).ok()?;
-        (Duration::from_millis(1)..=Duration::from_secs(365 * 86_400)).contains(&time).then_some(Time(time))
+        (Duration::from_millis(1)..=LONGEST).contains(&time).then_some(Time(time))
+    }
+}
+
+/// A length of time that may be none.
+pub(super) struct Pause(pub(super) Duration);
+
+impl Setting for Pause {
+    const EXAMPLE: &'static str = "\"500ms\"";
+
+    fn expected() -> String {
+        "a duration up to 365days".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        let time = humantime::parse_duration(value.as_str()?).ok()?;
+        (time <= LONGEST).then_some(Pause(time))
     }
 }
 

@@ -8,7 +8,10 @@ use proptest::sample::subsequence;
 
 use super::*;
 use crate::error::Problem;
-use crate::plan::{CheckpointSettings, Distribution, Input, Limits, NodeKind, Restart, SinkSettings, SourceKind, Variable, WordsSettings};
+use crate::plan::{
+    CheckpointSettings, Compression, Distribution, Input, Limits, Mode, NodeKind, Restart, SinkSettings, SourceKind, Variable,
+    WordsSettings,
+};
 
 const GOOD: &str = r#"format = 1
 
@@ -87,8 +90,8 @@ const ADDED: usize = 16;
 fn every_setting_reaches_the_plan() {
     let (plan, dir) = load_with(GOOD, &Overrides::default()).unwrap();
     assert_eq!((plan.name.as_str(), plan.parallelism, plan.max_parallelism), ("flight-delays", 2, 64));
-    let CheckpointSettings { interval, dir: checkpoints } = &plan.checkpoint;
-    assert_eq!((*interval, checkpoints), (Some(Duration::from_millis(200)), &dir.join("state")));
+    let interval = Some(Duration::from_millis(200));
+    assert_eq!(plan.checkpoint, CheckpointSettings { interval, ..CheckpointSettings::new(dir.join("state")) });
 
     let uids: Vec<&str> = plan.nodes.iter().map(|node| node.uid.as_str()).collect();
     assert_eq!(uids, ["flights", "parse", "delays", "out"], "in topological order");
@@ -113,7 +116,7 @@ fn every_setting_reaches_the_plan() {
 fn what_is_left_out_has_its_default() {
     let (plan, dir) = load_with(&with(""), &Overrides::default()).unwrap();
     assert_eq!((plan.parallelism, plan.max_parallelism), (1, 128));
-    assert_eq!((plan.checkpoint.interval, plan.checkpoint.dir), (None, dir.join("checkpoints")));
+    assert_eq!(plan.checkpoint, CheckpointSettings::new(dir.join("checkpoints")));
     let NodeKind::Source(source) = &plan.nodes[0].kind else { panic!("{:?}", plan.nodes[0]) };
     let SourceKind::Words(words) = &source.kind else { panic!("{source:?}") };
     let default = WordsSettings { keys: 10_000, words_per_line: 10, lines: None, seed: 1, distribution: Distribution::Zipf };
@@ -141,6 +144,37 @@ fn a_generator_takes_all_its_settings() {
     let NodeKind::Source(source) = &plan.nodes[0].kind else { panic!("{:?}", plan.nodes[0]) };
     let SourceKind::Words(words) = &source.kind else { panic!("{source:?}") };
     assert_eq!(words, &WordsSettings { keys: 7, words_per_line: 3, lines: Some(0), seed: 9, distribution: Distribution::Uniform });
+}
+
+#[test]
+fn checkpoints_take_all_their_settings() {
+    let checkpoint = |lines: &str| load_with(&with(&format!("[checkpoint]\n{lines}\n")), &Overrides::default()).unwrap().0.checkpoint;
+    let lines = "mode = \"at-least-once\"\ntimeout = \"5s\"\nmin-pause = \"0s\"\nmax-concurrent = 3\ntolerable-failures = 7\nnum-retained = 1\n\
+                 compression = \"none\"\ndir = \"/c\"";
+    let expected = CheckpointSettings {
+        interval: None,
+        mode: Mode::AtLeastOnce,
+        timeout: Duration::from_secs(5),
+        min_pause: Duration::ZERO,
+        max_concurrent: 3,
+        tolerable_failures: 7,
+        num_retained: 1,
+        compression: Compression::None,
+        dir: "/c".into(),
+    };
+    assert_eq!(checkpoint(lines), expected);
+    let lines = "mode = \"exactly-once\"\nmin-pause = \"1m\"\nmax-concurrent = 1\ncompression = \"lz4\"\ndir = \"/c\"";
+    assert_eq!(checkpoint(lines), CheckpointSettings { min_pause: Duration::from_secs(60), ..CheckpointSettings::new("/c".into()) });
+}
+
+#[test]
+fn a_pause_between_checkpoints_that_overlap_is_refused_at_both_lines() {
+    let found = problems(&with("[checkpoint]\nmax-concurrent = 2\ninterval = \"1s\"\nmin-pause = \"1ms\"\n"));
+    let told: Vec<_> = found.iter().map(|problem| (problem.line(), problem.message.as_str())).collect();
+    let [(first, overlap), (second, pause)] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!((*first, *second), (ADDED + 1, ADDED + 3));
+    assert!(overlap.starts_with("[checkpoint]: `max-concurrent` lets checkpoints overlap"), "{overlap}");
+    assert!(pause.starts_with("[checkpoint]: `min-pause` is kept between one checkpoint and the next"), "{pause}");
 }
 
 #[test]
@@ -206,6 +240,14 @@ const CASES: &[Case<'_>] = &[
     ("path = \"out\"\n", "", &[(12, "sink `out`: `path` is missing", "path = ")]),
     ("inputs = [\"parse\"]\n", "", &[(18, "operator `delays`: `inputs` is missing", "inputs = ")]),
     ("format = 1\n", "", &[(1, "`format` is missing", "format = 1")]),
+    (
+        "dir = \"state\"",
+        "mode = \"at-most-once\"\nnum-retained = 0",
+        &[
+            (10, "[checkpoint]: unknown mode \"at-most-once\"", "one of: \"exactly-once\", \"at-least-once\""),
+            (11, "[checkpoint]: `num-retained` must be a whole number, at least 1, found 0", "num-retained = 1"),
+        ],
+    ),
     // Types.
     (
         "rate = 20_000",

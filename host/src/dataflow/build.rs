@@ -162,6 +162,7 @@ impl<'s> Builder<'_, 's> {
             // A plan has far fewer chains than a u16 counts.
             chain: index as u16,
             subtask: self.subtask,
+            mode: self.blueprint.plan.checkpoint.mode,
             control: Arc::clone(&self.blueprint.control),
             events: Arc::clone(&self.blueprint.events),
             metrics: Arc::clone(&self.blueprint.metrics),

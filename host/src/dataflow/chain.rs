@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::operators::Capability;
@@ -18,8 +19,9 @@ use super::operator::{Emitted, OperatorStage};
 use super::parcel::Parcel;
 use super::sink::SinkStage;
 use super::source::{Origin, Read, SourceStage};
+use crate::clock;
 use crate::error::Result;
-use crate::plan::{Edge, Exchange, Route};
+use crate::plan::{Edge, Exchange, Mode, Route};
 use crate::record::Batch;
 
 /// Batches worked off before other chains of the worker get their turn.
@@ -57,6 +59,7 @@ pub(super) enum Role {
 pub(super) struct Surroundings {
     pub(super) chain: u16,
     pub(super) subtask: u16,
+    pub(super) mode: Mode,
     pub(super) control: Arc<Control>,
     pub(super) events: Events,
     pub(super) metrics: Arc<Metrics>,
@@ -74,10 +77,12 @@ pub(super) struct ChainTask {
     /// One for each output, at the current epoch.
     capabilities: Vec<Capability<u64>>,
     epoch: u64,
-    /// Parcels of the current epoch,
-    ready: VecDeque<Parcel>,
-    /// and of later ones, held back while the barrier aligns.
+    /// Parcels to work on, each with its epoch: the current one, and where nothing is held back, later ones too;
+    ready: VecDeque<(u64, Parcel)>,
+    /// and those of later epochs that are held back while the barrier aligns,
     held: VecDeque<(u64, Parcel)>,
+    /// since then.
+    holding: Option<Instant>,
     phase: Phase,
 }
 
@@ -112,7 +117,7 @@ impl ChainTask {
     ) -> Self {
         capabilities.iter_mut().for_each(|capability| capability.downgrade(&epoch));
         let (ready, held) = (VecDeque::new(), VecDeque::new());
-        ChainTask { around, stages, inputs, outputs, capabilities, epoch, ready, held, phase: Phase::Running }
+        ChainTask { around, stages, inputs, outputs, capabilities, epoch, ready, held, holding: None, phase: Phase::Running }
     }
 
     /// Does some of what there is to do. Returns whether it must be kept.
@@ -188,9 +193,21 @@ impl ChainTask {
 
     /// Takes in what has arrived.
     fn receive(&mut self) {
-        let ChainTask { inputs, ready, held, epoch, .. } = self;
+        let ChainTask { around, stages, inputs, ready, held, holding, epoch, .. } = self;
+        // What is broadcast waits even where nothing else does: at a barrier all subtasks must have the same of it.
+        let waits = |port: u16| match &stages[0].role {
+            Role::Operator(operator) if around.mode == Mode::AtLeastOnce => operator.is_broadcast(port),
+            _ => around.mode == Mode::ExactlyOnce,
+        };
         for input in inputs {
-            input(&mut |at, parcel| if at == *epoch { ready.push_back(parcel) } else { held.push_back((at, parcel)) });
+            input(&mut |at, parcel| {
+                if at == *epoch || !waits(parcel.port) {
+                    ready.push_back((at, parcel));
+                } else {
+                    holding.get_or_insert_with(clock::now);
+                    held.push_back((at, parcel));
+                }
+            });
         }
     }
 
@@ -198,13 +215,16 @@ impl ChainTask {
         if let Role::Source(_) = self.stages[0].role {
             return self.next_of_source();
         }
-        if self.ready.is_empty() && frontiers.iter().all(|frontier| !frontier.less_equal(&self.epoch)) {
+        // Where nothing is held back, parcels of later epochs may stand before those of this one.
+        let is_current = |(at, _): &(u64, Parcel)| *at == self.epoch;
+        let has_come = || frontiers.iter().all(|frontier| !frontier.less_equal(&self.epoch));
+        if !self.ready.front().is_some_and(is_current) && has_come() && !self.ready.iter().any(is_current) {
             return Ok(if self.around.control.is_last(self.epoch) { Work::Finish } else { Work::Barrier });
         }
         if self.ready.is_empty() || self.credit().is_used_up() {
             return Ok(Work::Wait);
         }
-        let parcel = self.ready.pop_front().expect("it was not empty");
+        let (_, parcel) = self.ready.pop_front().expect("it was not empty");
         self.around.credits[parcel.chain as usize][parcel.sender as usize].give_back(parcel.records.bytes());
         Ok(Work::Batch(parcel.port, Arc::unwrap_or_clone(parcel.records), None))
     }
@@ -320,13 +340,14 @@ impl ChainTask {
     /// The barrier that ends the current epoch: to each stage in turn, then on to the next epoch.
     fn barrier(&mut self) -> Result<()> {
         let epoch = self.epoch;
+        let aligned = self.holding.take().map_or(Duration::ZERO, |since| clock::now() - since);
         for stage in &mut self.stages {
             match &mut stage.role {
                 Role::Source(source) => {
                     let (node, subtask, splits) = (stage.node, self.around.subtask, source.positions());
                     (self.around.events)(Event::Positions { node, subtask, epoch, splits });
                 }
-                Role::Operator(operator) => operator.barrier(epoch)?,
+                Role::Operator(operator) => operator.barrier(epoch, aligned)?,
                 Role::Sink(sink) => sink.barrier(epoch)?,
                 Role::Sequencer => {}
             }
@@ -335,8 +356,9 @@ impl ChainTask {
         self.capabilities.iter_mut().for_each(|capability| capability.downgrade(&self.epoch));
         let held = std::mem::take(&mut self.held);
         for (at, parcel) in held {
-            if at == self.epoch { self.ready.push_back(parcel) } else { self.held.push_back((at, parcel)) }
+            if at == self.epoch { self.ready.push_back((at, parcel)) } else { self.held.push_back((at, parcel)) }
         }
+        self.holding = (!self.held.is_empty()).then(clock::now);
         Ok(())
     }
 

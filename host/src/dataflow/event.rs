@@ -1,6 +1,7 @@
 //! [`Event`]: what a running dataflow tells the job's controller.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::record::{SplitPosition, Staged};
@@ -32,6 +33,8 @@ pub enum Event {
         slice: Slice,
         /// With the last part: its operator state.
         operator_state: OperatorSnapshot,
+        /// What the barrier cost.
+        cost: BarrierCost,
     },
     /// A sink's subtask has made durable what it wrote in `epoch`.
     Staged {
@@ -53,6 +56,15 @@ pub enum Event {
     },
     /// Something failed; the dataflow is being torn down.
     Failed(Error),
+}
+
+/// How long a barrier has kept an operator's subtask from its records.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BarrierCost {
+    /// Records were held back for so long, because others that come before the barrier had not come yet.
+    pub aligned: Duration,
+    /// The snapshot hook and the freeze took so long.
+    pub froze: Duration,
 }
 
 /// Takes events, from any thread, without blocking.

@@ -19,5 +19,5 @@ mod source;
 
 pub use build::{Blueprint, Running, Splits, start};
 pub use control::Control;
-pub use event::{Event, Events};
+pub use event::{BarrierCost, Event, Events};
 pub use metrics::{Metrics, NodeCounts, OwnMetrics, Pauses};

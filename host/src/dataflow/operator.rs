@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::control::Control;
-use super::event::{Event, Events};
+use super::event::{BarrierCost, Event, Events};
 use super::failing::{Arrived, Blame, Flood, Letters};
 use super::metrics::Metrics;
 use super::source::Origin;
@@ -39,7 +40,7 @@ pub(super) struct OperatorStage {
     /// None only while a fresh one takes over.
     pub(super) instance: Option<Instance>,
     /// Epochs whose snapshots are not yet handed over, oldest first, each with its operator state.
-    freezing: VecDeque<(u64, OperatorSnapshot)>,
+    freezing: VecDeque<(u64, OperatorSnapshot, BarrierCost)>,
     /// The last checkpoint that the guest was told to be committed.
     told: u64,
     /// The last barrier that it has passed.
@@ -100,16 +101,18 @@ impl OperatorStage {
         Ok(())
     }
 
-    /// The barrier that ends `epoch`: the guest puts into state what it keeps in memory, then all of it is frozen.
-    pub(super) fn barrier(&mut self, epoch: u64) -> Result<()> {
+    /// The barrier that ends `epoch`, before which records were held back for `aligned`: the guest puts into state what it keeps in
+    /// memory, then all of it is frozen.
+    pub(super) fn barrier(&mut self, epoch: u64, aligned: Duration) -> Result<()> {
         let start = clock::now();
         let saved = self.instance().snapshot(epoch);
         saved.map_err(|failure| self.place.error(&format!("its snapshot hook, for checkpoint {epoch}"), &failure, Blame::Operator))?;
         self.instance().state().freeze();
         let operator_state = self.instance().operator_state().freeze();
-        self.freezing.push_back((epoch, operator_state));
+        let froze = clock::now() - start;
+        self.freezing.push_back((epoch, operator_state, BarrierCost { aligned, froze }));
         self.passed = epoch;
-        self.place.metrics.froze(clock::now() - start);
+        self.place.metrics.froze(froze);
         Ok(())
     }
 
@@ -136,13 +139,13 @@ impl OperatorStage {
 
     /// Hands over a little more of the oldest snapshot that waits.
     pub(super) fn advance(&mut self) {
-        let Some(&(epoch, _)) = self.freezing.front() else { return };
+        let Some(&(epoch, _, cost)) = self.freezing.front() else { return };
         let start = clock::now();
         let slice = self.instance().state().advance(SLICE_ENTRIES);
         if let Some(slice) = slice {
-            let (_, operator_state) = if slice.last { self.freezing.pop_front() } else { None }.unwrap_or_default();
+            let operator_state = if slice.last { self.freezing.pop_front() } else { None }.map(|(_, state, _)| state).unwrap_or_default();
             let OperatorPlace { node, subtask, .. } = self.place;
-            (self.place.events)(Event::Snapshot { node, subtask, epoch, slice, operator_state });
+            (self.place.events)(Event::Snapshot { node, subtask, epoch, slice, operator_state, cost });
         }
         self.place.metrics.sliced(clock::now() - start);
     }

@@ -9,6 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
 use super::Options;
+use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::{self, Beginning};
 use super::sinks;
@@ -97,7 +98,7 @@ fn from_run(point: &RestorePoint, log: &Log) -> bool {
 async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint) -> Result<()> {
     let runs = store.runs().await?;
     match runs.into_iter().find(|&run| store.run_dir(run) == point.run_dir) {
-        Some(run) => sinks::publish(store, prepared, run, &point.manifest).await,
+        Some(run) => sinks::publish(store, prepared, run, &point.manifest, Patience::none()).await,
         None => Ok(()),
     }
 }

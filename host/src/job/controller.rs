@@ -1,16 +1,17 @@
 //! [`Controller`]: the one task that triggers checkpoints, commits manifests and has sinks publish. It waits for whatever comes first
 //! and acts on it; everything slow runs beside it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::JoinSet;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
-use crate::checkpoint::decide::{FileLists, Live, Merged, RETAINED};
-use crate::checkpoint::manifest::{ComponentFacts, Trigger};
-use crate::checkpoint::pending::{Ack, CommitFacts, Expected, OperatorFacts, Part, Pending, Ready, Role, build_manifest};
+use crate::checkpoint::decide::{FileLists, Merged};
+use crate::checkpoint::manifest::{ComponentFacts, History, Trigger};
+use crate::checkpoint::pending::{Ack, Expected, OperatorFacts, Part, Pending, Role};
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{Control, Event, Metrics};
@@ -19,9 +20,12 @@ use crate::plan::{NodeKind, Plan};
 use crate::record::{AttemptId, KeyGroups};
 
 use super::begin::Begun;
+use super::commit::Committing;
+use super::cycle::{Cycle, Wishes};
+use super::patience::{Patience, Patient, Trouble};
 use super::prepare::Prepared;
-use super::upload::{Parts, SnapshotId, Upload};
-use super::{Notice, Observer, Outcome, Progress, sinks};
+use super::upload::{Parts, SnapshotId, Upload, Uploaded};
+use super::{Health, Notice, Observer, Outcome, Progress};
 
 /// How often progress is told.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -34,48 +38,46 @@ pub(super) struct Totals {
     pub(super) bytes: u64,
 }
 
-/// The checkpoint that is under way: since when.
-struct UnderWay {
-    epoch: u64,
-    since: Instant,
-}
-
 /// The controller of one attempt.
 pub(super) struct Controller {
-    prepared: Arc<Prepared>,
-    store: Store,
-    attempt: AttemptId,
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) store: Store,
+    pub(super) attempt: AttemptId,
     /// Where the next manifest goes.
-    slot: u64,
+    pub(super) slot: u64,
     /// The epoch that the next barrier ends.
     epoch: u64,
-    pending: Pending,
-    lists: FileLists,
-    facts: Vec<OperatorFacts>,
+    pub(super) cycle: Cycle,
+    pub(super) pending: Pending,
+    pub(super) committing: Option<Committing>,
+    pub(super) lists: FileLists,
+    pub(super) history: History,
+    pub(super) facts: Vec<OperatorFacts>,
     /// The manifest of another run from which this run began.
-    origin: Option<String>,
+    pub(super) origin: Option<String>,
     parts: Parts,
-    under_way: Option<UnderWay>,
-    /// When the next checkpoint is due.
-    due: Option<Instant>,
     /// Subtasks of sources that are still reading, by source.
     reading: BTreeMap<usize, u16>,
     /// Sources that others wait for and that have ended, each with the checkpoint that holds all of their records.
-    awaited: VecDeque<(usize, u64)>,
+    pub(super) awaited: VecDeque<(usize, u64)>,
     /// The signal that asked for a stop.
     pub(super) signal: Option<i32>,
-    control: Arc<Control>,
+    pub(super) control: Arc<Control>,
     metrics: Arc<Metrics>,
-    observer: Arc<dyn Observer>,
+    pub(super) observer: Arc<dyn Observer>,
     started: Instant,
-    tasks: JoinSet<Result<Done>>,
-    collecting: bool,
+    pub(super) tasks: JoinSet<Result<Done>>,
+    pub(super) collecting: bool,
+    /// Where those who are patient tell of their trouble.
+    trouble: (UnboundedSender<Trouble>, UnboundedReceiver<Trouble>),
+    /// Dropped, it ends all patience.
+    pub(super) patience: watch::Sender<()>,
     pub(super) totals: Totals,
 }
 
 /// What has been done beside the controller.
-enum Done {
-    Uploaded(SnapshotId, Part),
+pub(super) enum Done {
+    Uploaded(SnapshotId, Uploaded),
     /// A merge for this operator: what came of it.
     Merged(String, Result<Merged>),
     Collected,
@@ -88,31 +90,38 @@ pub(super) struct Parties {
     pub(super) control: Arc<Control>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) observer: Arc<dyn Observer>,
+    /// Of the run, as far as this process has seen it.
+    pub(super) history: History,
 }
 
 impl Controller {
     pub(super) fn new(parties: Parties, begun: &Begun, started: Instant) -> Self {
-        let Parties { prepared, store, control, metrics, observer } = parties;
+        let Parties { prepared, store, control, metrics, observer, mut history } = parties;
         let plan = &prepared.plan;
         let restored = begun.point.as_ref().map(|point| &point.manifest);
+        let good = restored.and_then(|manifest| Some((manifest.checkpoint, started.checked_sub(since(&manifest.created))?)));
+        restored.iter().filter(|manifest| manifest.attempt.run == begun.attempt.run).for_each(|manifest| history.recall(manifest));
         let sources = plan.nodes.iter().enumerate().filter(|(_, node)| matches!(node.kind, NodeKind::Source(_)));
         Controller {
             attempt: begun.attempt,
             slot: begun.slot,
             epoch: begun.epoch,
+            cycle: Cycle::new(plan.checkpoint.clone(), started, good),
             pending: Pending::new(begun.attempt, expected(plan), begun.epoch - 1),
+            committing: None,
             lists: FileLists::new(begun.attempt, plan.parallelism, plan.max_parallelism, restored),
+            history,
             facts: facts(&prepared),
             origin: begun.origin.clone(),
             parts: Parts::default(),
-            under_way: None,
-            due: plan.checkpoint.interval.map(|interval| started + interval),
             reading: sources.map(|(node, _)| (node, plan.parallelism)).collect(),
             awaited: VecDeque::new(),
             signal: None,
             started,
             tasks: JoinSet::new(),
             collecting: false,
+            trouble: unbounded_channel(),
+            patience: watch::Sender::default(),
             totals: Totals::default(),
             prepared,
             store,
@@ -126,50 +135,53 @@ impl Controller {
     ///
     /// # Errors
     /// What made it fail. The dataflow is still to be cancelled then.
-    pub(super) async fn run(&mut self, mut events: UnboundedReceiver<Event>, signals: &mut UnboundedReceiver<i32>) -> Result<Outcome> {
+    pub(super) async fn run(&mut self, events: UnboundedReceiver<Event>, signals: &mut UnboundedReceiver<i32>) -> Result<Outcome> {
+        let ended = self.work(events, signals).await;
+        if ended.is_err() {
+            self.abandon().await;
+        }
+        self.observer.progress(&self.progress());
+        ended
+    }
+
+    async fn work(&mut self, mut events: UnboundedReceiver<Event>, signals: &mut UnboundedReceiver<i32>) -> Result<Outcome> {
         let mut progress = tokio::time::interval(PROGRESS);
         loop {
+            self.give_up_overdue()?;
             self.trigger()?;
-            let due = self.due.filter(|_| self.under_way.is_none());
+            self.commit()?;
+            let wake = self.cycle.wake(clock::now(), self.wishes());
             tokio::select! {
                 Some(event) = events.recv() => self.take(event)?,
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.done(joined(done)?)?,
+                Some(trouble) = self.trouble.1.recv() => self.fail(trouble.epoch, trouble.error)?,
                 Some(signal) = signals.recv() => self.stop(signal),
-                () = sleep_until(due), if due.is_some() => {}
+                done = ended(self.committing.as_mut().map(|committing| &mut committing.task)) => match self.committed(joined(done))? {
+                    Trigger::EndOfInput => return Ok(self.end(Outcome::Finished).await),
+                    Trigger::Stop => return Ok(self.end(Outcome::Stopped).await),
+                    Trigger::Interval => self.clean_up(),
+                },
+                () = sleep_until(wake) => {}
                 _ = progress.tick() => self.observer.progress(&self.progress()),
-            }
-            while let Some(ready) = self.pending.ready()? {
-                let trigger = ready.trigger;
-                self.commit(ready).await?;
-                match trigger {
-                    Trigger::EndOfInput => return self.end(Outcome::Finished).await,
-                    Trigger::Stop => return self.end(Outcome::Stopped).await,
-                    Trigger::Interval => {}
-                }
             }
         }
     }
 
-    /// Triggers the checkpoint that is due, if one is and none is under way.
+    /// What asks for a checkpoint, besides the interval.
+    fn wishes(&self) -> Wishes {
+        // The newest: the checkpoint that helps its source helps those before it.
+        let awaited = self.awaited.back().map(|(_, epoch)| *epoch);
+        Wishes { ended: self.reading.is_empty(), stop: self.signal.is_some(), awaited }
+    }
+
+    /// Triggers the checkpoint that is due, if one is.
     fn trigger(&mut self) -> Result<()> {
-        if self.under_way.is_some() {
-            return Ok(());
-        }
         let now = clock::now();
-        let trigger = match (self.signal, self.due) {
-            _ if self.reading.is_empty() => Trigger::EndOfInput,
-            (Some(_), _) => Trigger::Stop,
-            (None, Some(due)) if due <= now => Trigger::Interval,
-            // Sources wait for it.
-            _ if !self.awaited.is_empty() => Trigger::Interval,
-            _ => return Ok(()),
-        };
+        let Some(trigger) = self.cycle.due(now, self.wishes()) else { return Ok(()) };
         let epoch = self.epoch;
         self.pending.open(epoch, trigger)?;
-        self.under_way = Some(UnderWay { epoch, since: now });
+        self.cycle.triggered(epoch, trigger, now, clock::wall_text());
         self.epoch += 1;
-        // From trigger to trigger, as in Flink; one that is late does not make the next one come sooner.
-        self.due = self.prepared.plan.checkpoint.interval.map(|interval| now + interval);
         match trigger {
             Trigger::Interval => self.control.trigger(epoch),
             Trigger::Stop => self.control.stop(epoch),
@@ -189,11 +201,11 @@ impl Controller {
         match event {
             Event::Positions { node, subtask, epoch, splits } => self.ack(node, subtask, epoch, Part::Positions(splits)),
             Event::Staged { node, subtask, epoch, staged } => self.ack(node, subtask, epoch, Part::Staged(staged)),
-            Event::Snapshot { node, subtask, epoch, slice, operator_state } => {
+            Event::Snapshot { node, subtask, epoch, slice, operator_state, cost } => {
                 let id = SnapshotId { node, subtask, epoch };
                 if let Some(changes) = self.parts.take(id, slice) {
-                    let upload = self.upload(id);
-                    self.tasks.spawn(async move { Ok(Done::Uploaded(id, upload.run(changes, operator_state).await?)) });
+                    let (upload, patience) = (self.upload(id), self.patience(epoch));
+                    self.tasks.spawn(async move { Ok(Done::Uploaded(id, upload.run(changes, operator_state, cost, patience).await?)) });
                 }
                 Ok(())
             }
@@ -227,8 +239,15 @@ impl Controller {
             uid: plan.nodes[id.node].uid.clone(),
             states: component.descriptor().states.clone().into(),
             groups: KeyGroups::of_subtask(id.subtask, plan.parallelism, plan.max_parallelism),
+            compression: plan.checkpoint.compression,
             id,
         }
+    }
+
+    /// For what is to be stored for a checkpoint.
+    pub(super) fn patience(&self, epoch: u64) -> Patience {
+        let (store, tell, ended) = (self.store.clone(), self.trouble.0.clone(), self.patience.subscribe());
+        Patience::new(Patient { store, attempt: self.attempt, epoch, tell, ended })
     }
 
     fn ack(&mut self, node: usize, subtask: u16, epoch: u64, part: Part) -> Result<()> {
@@ -239,7 +258,10 @@ impl Controller {
 
     fn done(&mut self, done: Done) -> Result<()> {
         match done {
-            Done::Uploaded(SnapshotId { node, subtask, epoch }, part) => self.ack(node, subtask, epoch, part),
+            Done::Uploaded(SnapshotId { node, subtask, epoch }, Uploaded { part, took }) => {
+                self.cycle.took(epoch, took);
+                self.ack(node, subtask, epoch, part)
+            }
             Done::Merged(_, Ok(merged)) => self.lists.finish(merged),
             Done::Merged(operator, Err(error)) => {
                 // Its inputs are untouched, and it is tried again with the next checkpoint.
@@ -254,76 +276,6 @@ impl Controller {
         }
     }
 
-    /// Commits a complete checkpoint, publishes what it names, and cleans up behind it.
-    async fn commit(&mut self, ready: Ready) -> Result<()> {
-        let plan = &self.prepared.plan;
-        let since = self.under_way.take().filter(|under_way| under_way.epoch == ready.epoch).map(|under_way| under_way.since);
-        let duration = since.map(|since| clock::now() - since).unwrap_or_default();
-        let facts = CommitFacts {
-            job: &plan.name,
-            attempt: self.attempt,
-            created: clock::wall_text(),
-            finished: ready.trigger == Trigger::EndOfInput,
-            parallelism: plan.parallelism,
-            max_parallelism: plan.max_parallelism,
-            duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
-            origin: self.origin.clone(),
-            operators: &self.facts,
-        };
-        let manifest = build_manifest(&facts, &ready, &self.lists);
-        self.slot = self.store.commit(self.slot, &manifest).await?;
-        self.pending.committed(ready.epoch)?;
-        ready.files.iter().for_each(|(operator, files)| self.lists.add(operator, files));
-        ready.operator_state.iter().for_each(|(operator, files)| self.lists.replace_operator_state(operator, files));
-        sinks::publish(&self.store, &self.prepared, self.attempt.run, &manifest).await?;
-        self.pending.published(ready.epoch);
-        self.control.committed(ready.epoch);
-        while let Some((node, _)) = self.awaited.pop_front_if(|(_, epoch)| *epoch <= ready.epoch) {
-            self.control.worked_off(node);
-        }
-        self.totals.checkpoints += 1;
-        self.totals.last = Some(ready.epoch);
-        self.totals.bytes += manifest.new_bytes;
-        tracing::debug!(checkpoint = ready.epoch, trigger = ready.trigger.name(), bytes = manifest.new_bytes, "committed");
-        // The last one is followed by a collection when all else is over.
-        if ready.trigger == Trigger::Interval {
-            self.clean_up();
-        }
-        Ok(())
-    }
-
-    /// Starts merges that are due, and the collection of what is superseded.
-    fn clean_up(&mut self) {
-        while let Some(merge) = self.lists.next_merge() {
-            let (store, run) = (self.store.clone(), self.attempt.run);
-            self.tasks.spawn(async move {
-                let merged = store.merge(run, &merge).await;
-                Ok(Done::Merged(merge.operator, merged))
-            });
-        }
-        if !self.collecting {
-            self.collecting = true;
-            let (store, live) = (self.store.clone(), self.lists.live());
-            self.tasks.spawn(async move {
-                collect(&store, &live).await;
-                Ok(Done::Collected)
-            });
-        }
-    }
-
-    /// After the last commit: lets what runs beside it come to its end, and collects what it leaves behind. Nothing is in use any more
-    /// but what the kept manifests name: a merge that was still under way came too late for the last of them.
-    async fn end(&mut self, outcome: Outcome) -> Result<Outcome> {
-        while let Some(done) = self.tasks.join_next().await {
-            if let Err(error) = joined(done) {
-                tracing::warn!("{error}");
-            }
-        }
-        collect(&self.store, &Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX }).await;
-        self.observer.progress(&self.progress());
-        Ok(outcome)
-    }
-
     fn progress(&self) -> Progress {
         let sum = |is: fn(&NodeKind) -> bool, count: fn(&Metrics, usize) -> u64| {
             let nodes = self.prepared.plan.nodes.iter().enumerate().filter(|(_, node)| is(&node.kind));
@@ -335,26 +287,39 @@ impl Controller {
             records_out: sum(|kind| matches!(kind, NodeKind::Sink(_)), |metrics, node| metrics.node(node).records_out),
             checkpoints: self.totals.checkpoints,
             last_checkpoint: self.totals.last,
+            health: self.health(),
         }
     }
-}
 
-async fn collect(store: &Store, live: &Live) {
-    match store.collect(live, RETAINED).await {
-        Ok(superseded) => superseded.foreign.iter().for_each(|path| tracing::debug!(path, "not a file of this job: left alone")),
-        // What is left is collected the next time.
-        Err(error) => tracing::warn!("superseded checkpoints could not be deleted: {error}"),
+    pub(super) fn health(&self) -> Health {
+        let tally = self.cycle.tally();
+        let last_good = tally.good.map(|(checkpoint, committed)| (checkpoint, clock::now() - committed));
+        Health { failed_in_a_row: tally.in_a_row, last_good }
     }
 }
 
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due.into()).await,
+/// How long ago a point in time was, as manifests have it; none at all if that is not to be understood.
+fn since(created: &str) -> Duration {
+    let created = humantime::parse_rfc3339_weak(created).ok();
+    created.and_then(|created| clock::wall().duration_since(created).ok()).unwrap_or_default()
+}
+
+async fn sleep_until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake.into()).await,
         None => std::future::pending().await,
     }
 }
 
-fn joined(done: std::result::Result<Result<Done>, tokio::task::JoinError>) -> Result<Done> {
+/// The end of a task, if there is one.
+async fn ended<T>(task: Option<&mut JoinHandle<T>>) -> std::result::Result<T, JoinError> {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
+    }
+}
+
+pub(super) fn joined<T>(done: std::result::Result<Result<T>, JoinError>) -> Result<T> {
     done.map_err(|panic| Error::new(Kind::Internal, format!("a background task panicked: {panic}")))?
 }
 

@@ -2,10 +2,14 @@
 //! dataflow.
 
 mod begin;
+mod checkpoints;
+mod commit;
 mod controller;
+mod cycle;
 mod inspect;
 mod migrate;
 mod notice;
+mod patience;
 mod prepare;
 mod restore;
 mod run;
@@ -13,11 +17,15 @@ mod signal;
 mod sinks;
 mod strategy;
 mod summary;
+mod trouble;
 mod upload;
 
+pub use crate::checkpoint::listing::{Broken, Listed, Listing};
+pub use crate::checkpoint::manifest::Fate;
 pub use crate::dataflow::{OwnMetrics, Pauses};
+pub use checkpoints::checkpoints;
 pub use inspect::{ComponentInspection, Inspection, inspect};
-pub use notice::{Notice, Observer};
+pub use notice::{Notice, Observer, in_seconds};
 pub use prepare::{OperatorReport, Report, SourceReport};
 pub use run::{Options, run, validate};
-pub use summary::{FailedAttempt, NodeTotals, Outcome, Progress, Restored, Summary};
+pub use summary::{FailedAttempt, Health, NodeTotals, Outcome, Progress, Restored, Summary};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::record::AttemptId;
 
-use super::{Progress, Restored};
+use super::{Health, Progress, Restored};
 
 /// Something worth a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,26 @@ pub enum Notice {
         /// When the other begins.
         delay: Duration,
     },
+    /// There are no checkpoints but the last one.
+    Unchecked,
+    /// A checkpoint has failed, and the attempt goes on.
+    Degraded {
+        /// Which.
+        checkpoint: u64,
+        /// Why.
+        reason: String,
+        /// How checkpoints fare, this one included.
+        health: Health,
+        /// How many may fail in a row.
+        tolerable: u64,
+    },
+    /// A checkpoint is committed after some that have failed.
+    Healthy {
+        /// Which.
+        checkpoint: u64,
+        /// How many had failed in a row.
+        failed: u64,
+    },
     /// A signal has asked for a stop.
     Stopping {
         /// Which.
@@ -52,9 +72,27 @@ impl fmt::Display for Notice {
                 let delay = humantime::format_duration(Duration::from_millis(delay.as_millis() as u64));
                 write!(f, "attempt {attempt} has failed, another follows in {delay}: {error}")
             }
+            Notice::Unchecked => f.write_str(
+                "checkpoints are off, because [checkpoint] has no `interval`: after a failure the job begins again from where it begins now",
+            ),
+            Notice::Degraded { checkpoint, reason, health: Health { failed_in_a_row, last_good }, tolerable } => {
+                write!(f, "degraded: checkpoint {checkpoint} has failed, {failed_in_a_row} in a row where {tolerable} may: {reason}")?;
+                match last_good {
+                    Some((good, age)) => write!(f, "; the last good one is {good}, {} old", in_seconds(*age)),
+                    None => f.write_str("; there is no good one yet"),
+                }
+            }
+            Notice::Healthy { checkpoint, failed } => {
+                write!(f, "healthy again: checkpoint {checkpoint} is committed, after {failed} that failed")
+            }
             Notice::Stopping { .. } => f.write_str("stopping with a last checkpoint; the signal once more ends the process at once"),
         }
     }
+}
+
+/// A length of time in whole seconds, for people.
+pub fn in_seconds(time: Duration) -> impl fmt::Display {
+    humantime::format_duration(Duration::from_secs(time.as_secs()))
 }
 
 /// Watches a running job. Called on the job's own threads: must return soon.

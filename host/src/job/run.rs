@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::checkpoint::decide::RestorePoint;
+use crate::checkpoint::manifest::History;
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running, Splits};
@@ -55,14 +56,20 @@ pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Resul
 async fn attempts(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn Observer>) -> Result<Summary> {
     let mut signals = listen()?;
     let mut strategy = Strategy::new(prepared.plan.restart.clone());
-    let (mut options, mut failures) = (options.clone(), Vec::new());
+    let (mut options, mut failures, mut legacy) = (options.clone(), Vec::new(), Legacy::default());
+    if prepared.plan.checkpoint.interval.is_none() {
+        observer.notice(&Notice::Unchecked);
+    }
     loop {
-        let (began, mut claimed) = (clock::now(), None);
-        let error = match attempt(&prepared, &options, &observer, &mut signals, &mut claimed).await {
+        let began = clock::now();
+        let error = match attempt(&prepared, &options, &observer, &mut signals, &mut legacy).await {
             Ok(summary) => return Ok(Summary { failures, ..summary }),
             Err(error) => error,
         };
-        let Some(attempt) = claimed.or(failures.last().map(|failed: &FailedAttempt| failed.attempt)) else { return Err(error) };
+        let Some(attempt) = legacy.attempt else { return Err(error) };
+        if legacy.stopping {
+            return Err(for_good(error, Some("it was to stop anyway".into())));
+        }
         let delay = match strategy.failed(&error, began, clock::now(), clock::random()) {
             Next::Again(delay) => delay,
             Next::Fail(reason) => return Err(for_good(error, reason)),
@@ -91,19 +98,30 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
     runtime.map_err(|error| Error::new(Kind::Internal, format!("no asynchronous runtime: {error}")))
 }
 
-/// One attempt. Tells `claimed` when it has claimed its run.
+/// What an attempt leaves to the next.
+#[derive(Default)]
+struct Legacy {
+    /// The last one that has claimed its run.
+    attempt: Option<AttemptId>,
+    /// Checkpoints of the run.
+    history: History,
+    /// Whether a signal has asked for a stop.
+    stopping: bool,
+}
+
+/// One attempt.
 async fn attempt(
     prepared: &Arc<Prepared>,
     options: &Options,
     observer: &Arc<dyn Observer>,
     signals: &mut UnboundedReceiver<i32>,
-    claimed: &mut Option<AttemptId>,
+    legacy: &mut Legacy,
 ) -> Result<Summary> {
     let plan = Arc::clone(&prepared.plan);
     let store = Store::open(&plan.checkpoint.dir, &plan.name).await?;
     let started = clock::now();
     let mut begun = begin(&store, prepared, options).await?;
-    *claimed = Some(begun.attempt);
+    legacy.attempt = Some(begun.attempt);
     let restored = begun.point.as_ref().map(restored);
     observer.notice(&match &restored {
         Some(restored) => Notice::Resuming { attempt: begun.attempt, restored: restored.clone() },
@@ -121,9 +139,11 @@ async fn attempt(
         control: Arc::clone(&control),
         metrics: Arc::clone(&metrics),
         observer: Arc::clone(observer),
+        history: std::mem::take(&mut legacy.history),
     };
     let mut controller = Controller::new(parties, &begun, started);
     let mut ended = controller.run(taken, signals).await;
+    (legacy.history, legacy.stopping) = (std::mem::take(&mut controller.history), controller.signal.is_some());
     if !matches!(ended, Ok(Outcome::Finished)) {
         control.cancel();
     }
@@ -157,6 +177,7 @@ async fn attempt(
         cpu_seconds: clock::cpu().as_secs_f64(),
         nodes: plan.nodes.iter().enumerate().map(node).collect(),
         checkpoints: controller.totals.checkpoints,
+        failed_checkpoints: controller.cycle.tally().failed,
         last_checkpoint: controller.totals.last,
         checkpoint_bytes: controller.totals.bytes,
         freezes: metrics.freezes(),

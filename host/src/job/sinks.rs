@@ -9,6 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::NodeKind;
 use crate::record::AttemptId;
 
+use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::find;
 
@@ -18,8 +19,9 @@ pub(super) async fn prepare(prepared: &Prepared, attempt: AttemptId) -> Result<(
     blocking(move || sinks.iter().try_for_each(|sink| sink.prepare(attempt))).await
 }
 
-/// Publishes what a committed checkpoint of a run names, unless that is known to have happened, and notes it. Idempotent.
-pub(super) async fn publish(store: &Store, prepared: &Prepared, run: u32, manifest: &Manifest) -> Result<()> {
+/// Publishes what a committed checkpoint of a run names, unless that is known to have happened, and notes it. Idempotent. `patience` is
+/// with the notes only.
+pub(super) async fn publish(store: &Store, prepared: &Prepared, run: u32, manifest: &Manifest, mut patience: Patience) -> Result<()> {
     let mut due = Vec::new();
     for part in manifest.sinks.iter().filter(|part| !part.staged.is_empty()) {
         let node = find(&prepared.plan, &part.uid, "sink", |kind| matches!(kind, NodeKind::Sink(_)))?;
@@ -29,16 +31,17 @@ pub(super) async fn publish(store: &Store, prepared: &Prepared, run: u32, manife
     if due.is_empty() {
         return Ok(());
     }
-    let again = match store.publication(run, manifest.checkpoint).await? {
+    let checkpoint = manifest.checkpoint;
+    let again = match patience.store(|| store.publication(run, checkpoint)).await? {
         Publication::Done => return Ok(()),
         Publication::Begun => true,
         Publication::NotBegun => {
-            store.mark_publishing(run, manifest.checkpoint).await?;
+            patience.store(|| store.mark_publishing(run, checkpoint)).await?;
             false
         }
     };
     blocking(move || due.iter().try_for_each(|(sink, staged)| sink.publish(staged, again))).await?;
-    store.mark_published(run, manifest.checkpoint).await
+    patience.store(|| store.mark_published(run, checkpoint)).await
 }
 
 async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {

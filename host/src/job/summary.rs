@@ -86,7 +86,9 @@ pub struct Summary {
     pub nodes: Vec<NodeTotals>,
     /// Checkpoints committed.
     pub checkpoints: u64,
-    /// The last one's number.
+    /// Checkpoints that failed.
+    pub failed_checkpoints: u64,
+    /// The number of the last one committed.
     pub last_checkpoint: Option<u64>,
     /// Bytes of state written by them.
     pub checkpoint_bytes: u64,
@@ -109,4 +111,15 @@ pub struct Progress {
     pub checkpoints: u64,
     /// The last one's number.
     pub last_checkpoint: Option<u64>,
+    /// How its checkpoints fare.
+    pub health: Health,
+}
+
+/// How a job's checkpoints fare. It is degraded while the newest has failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// How many have failed since the last good one.
+    pub failed_in_a_row: u64,
+    /// The last good one's number, and how long ago it was committed. The attempt may have begun from it.
+    pub last_good: Option<(u64, Duration)>,
 }

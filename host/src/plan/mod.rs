@@ -1,6 +1,7 @@
 //! A job as the rest of the host sees it: a validated graph of sources, operators and sinks, with their settings as plain data.
 
 mod chain;
+mod checkpoint;
 mod descriptor;
 mod difference;
 mod fit;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
+pub use checkpoint::{CheckpointSettings, Compression, Mode};
 pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema};
 pub use fit::fit;
 pub use grants::{Grants, Variable};
@@ -41,15 +43,6 @@ pub struct Plan {
     pub checkpoint: CheckpointSettings,
     /// Sources, operators and sinks.
     pub nodes: Vec<Node>,
-}
-
-/// `[checkpoint]` of a job file.
-#[derive(Clone, Debug)]
-pub struct CheckpointSettings {
-    /// Time between the triggers of two checkpoints; none: only the ones at the end of input and at a stop.
-    pub interval: Option<Duration>,
-    /// The directory under which all jobs' checkpoints lie, absolute.
-    pub dir: PathBuf,
 }
 
 /// A source, operator or sink.

@@ -7,9 +7,6 @@ use crate::checkpoint::manifest::OperatorPart;
 use crate::checkpoint::paths::{self, Origin, RunPath, StatePath};
 use crate::record::AttemptId;
 
-/// How many checkpoints are kept.
-pub const RETAINED: usize = 3;
-
 /// What the attempt that collects is using, or may be about to write. Taken before the run's files are listed.
 #[derive(Clone, Debug)]
 pub struct Live {

@@ -12,6 +12,9 @@ use crate::checkpoint::paths;
 use crate::error::Kind;
 use crate::record::{AttemptId, KeyGroups};
 
+/// How many checkpoints are kept.
+const RETAINED: usize = 3;
+
 /// What lies in a slot, in few letters.
 #[derive(Clone, Copy)]
 enum E {

@@ -1,11 +1,12 @@
-//! A block of a state file: some changes, column by column, compressed. What varies little stands together and compresses to almost
-//! nothing; keys and values are one byte string.
+//! A block of a state file: some changes, column by column, compressed or not, which the tag of its frame tells. What varies little stands
+//! together and compresses to almost nothing; keys and values are one byte string.
 
 use serde::{Deserialize, Serialize};
 
 use super::FileError;
 use super::head::BlockPlace;
 use crate::codec::{self, CodecError, Frame};
+use crate::plan::Compression;
 use crate::state::{Change, ChangeKind};
 
 /// A block is closed when what it holds reaches this size.
@@ -14,8 +15,10 @@ const TARGET: usize = 64 << 10;
 const LARGEST: usize = 1 << 30;
 /// The largest key and value together, so that a block can always hold one.
 const LARGEST_ENTRY: usize = LARGEST - (1 << 20);
-/// The frame of a block. What does not compress grows by less than one percent.
-const BLOCK: Frame = Frame { what: "block of a state file", tag: 2, version: 1, limit: (LARGEST + LARGEST / 64) as u64 };
+/// The frame of a block, compressed. What does not compress grows by less than one percent.
+const LZ4: Frame = Frame { what: "block of a state file", tag: 2, version: 1, limit: (LARGEST + LARGEST / 64) as u64 };
+/// The frame of a block that is not compressed.
+const PLAIN: Frame = Frame { tag: 5, ..LZ4 };
 /// What lz4 can reach at most: one byte of input for 255 of output, and a little.
 const LARGEST_RATIO: usize = 256;
 
@@ -39,9 +42,15 @@ struct Run {
     entries: u32,
 }
 
+/// How the blocks are packed of which `bytes` are the first, or a file's all.
+pub(super) fn compression(bytes: &[u8]) -> Compression {
+    if PLAIN.begins(bytes) { Compression::None } else { Compression::Lz4 }
+}
+
 /// A block being filled.
 #[derive(Default)]
 pub(super) struct BlockBuilder {
+    compression: Compression,
     runs: Vec<Run>,
     kinds: Vec<u8>,
     key_lens: Vec<u32>,
@@ -52,6 +61,10 @@ pub(super) struct BlockBuilder {
 }
 
 impl BlockBuilder {
+    pub fn new(compression: Compression) -> Self {
+        BlockBuilder { compression, ..Self::default() }
+    }
+
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
@@ -95,10 +108,15 @@ impl BlockBuilder {
             bytes: &self.bytes,
         };
         self.raw.clear();
-        codec::encode(BLOCK.what, &wire, &mut self.raw)?;
-        self.compress()?;
+        codec::encode(LZ4.what, &wire, &mut self.raw)?;
         let start = out.len();
-        BLOCK.write(&self.packed, out)?;
+        match self.compression {
+            Compression::Lz4 => {
+                self.compress()?;
+                LZ4.write(&self.packed, out)?;
+            }
+            Compression::None => PLAIN.write(&self.raw, out)?,
+        }
         // A block holds less than 2^30 bytes, so less than that many entries, and its frame is little more.
         let place =
             BlockPlace { first: first.group, last: last.group, entries: self.kinds.len() as u32, bytes: (out.len() - start) as u32 };
@@ -139,12 +157,13 @@ struct Place {
 impl Block {
     /// The block in `frame`, which is to be the one at `place`.
     pub fn decode(frame: &[u8], place: BlockPlace, states: usize) -> Result<Block, FileError> {
-        let (packed, rest) = BLOCK.read(frame)?;
+        let compression = compression(frame);
+        let (packed, rest) = if compression == Compression::None { PLAIN.read(frame)? } else { LZ4.read(frame)? };
         if !rest.is_empty() {
-            return Err(CodecError::Trailing { what: BLOCK.what, bytes: rest.len() as u64 }.into());
+            return Err(CodecError::Trailing { what: LZ4.what, bytes: rest.len() as u64 }.into());
         }
-        let raw = decompress(packed)?;
-        let wire: Wire<'_> = codec::decode(BLOCK.what, &raw)?;
+        let raw = if compression == Compression::None { packed.to_vec() } else { decompress(packed)? };
+        let wire: Wire<'_> = codec::decode(LZ4.what, &raw)?;
         // The last field ends where the whole ends.
         let start = raw.len() - wire.bytes.len();
         let places = places(&wire, start, states)?;
@@ -220,5 +239,5 @@ fn kind_of(byte: u8) -> Option<ChangeKind> {
 }
 
 fn malformed(reason: impl Into<String>) -> FileError {
-    CodecError::Malformed { what: BLOCK.what, reason: reason.into() }.into()
+    CodecError::Malformed { what: LZ4.what, reason: reason.into() }.into()
 }

@@ -15,12 +15,12 @@ use crate::state::{Change, ChangeKind, without_expired};
 
 /// Merges what `files` (from the oldest to the newest, at least one, all of the same operator) say about `groups`. With `base`, nothing
 /// lies below the oldest: then deletes are forgotten, appends are values, what has expired at the time `now` (milliseconds since the
-/// Unix epoch) is left out, and the result is a base.
+/// Unix epoch) is left out, and the result is a base. It is packed as the newest file is.
 ///
 /// # Errors
 /// [`Kind::Checkpoint`] if a file is damaged, or if they don't belong together.
 pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64) -> Result<Written> {
-    let Some(first) = files.first() else {
+    let (Some(first), Some(newest)) = (files.first(), files.last()) else {
         return Err(Error::new(Kind::Internal, "no state files to merge"));
     };
     if let Some(other) = files.iter().find(|file| file.head().operator != first.head().operator) {
@@ -30,7 +30,7 @@ pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64) -> 
     let states = unite(files)?;
     let mortal: Vec<_> = states.iter().map(|state| state.ttl.filter(|_| base).map(|ttl| (state.kind, ttl))).collect();
     let epochs = files.iter().skip(1).fold(first.head().epochs, |all, file| all.union(file.head().epochs));
-    let mut writer = Writer::new(&first.head().operator, states, groups, epochs, base);
+    let mut writer = Writer::new(&first.head().operator, states, groups, epochs, base).packed(newest.compression());
     let mut sources = Sources::new(files, groups, &writer)?;
     let mut same = Vec::new();
     let (mut value, mut room) = (Vec::new(), Vec::new());

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FileError;
 use crate::checkpoint::manifest::OperatorStateFile;
-use crate::codec::{self, Frame};
+use crate::codec::Frame;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{StateDescriptor, StateKind};
 use crate::record::Column;
@@ -117,7 +117,7 @@ impl OperatorStateReader {
 
     /// Whether `bytes` begin like such a file, whatever comes after.
     pub fn begins(bytes: &[u8]) -> bool {
-        codec::begins_like_a_frame(bytes) && bytes.get(4..6) == Some(&FILE.tag.to_le_bytes())
+        FILE.begins(bytes)
     }
 
     /// The lists, with states numbered by their place in `states`. What is not among them is left out: whether that may be, has been

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::FileError;
-use super::block::{Block, order};
+use super::block::{self, Block, order};
 use super::head::Head;
 use crate::error::{Error, Kind, Result};
-use crate::plan::StateDescriptor;
+use crate::plan::{Compression, StateDescriptor};
 use crate::record::KeyGroups;
 use crate::state::Change;
 
@@ -41,6 +41,11 @@ impl StateReader {
     /// The path given when it was opened.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// How it is packed.
+    pub fn compression(&self) -> Compression {
+        block::compression(&self.blocks)
     }
 
     /// The changes in `groups`, in order, with states numbered as in [`Head::states`].

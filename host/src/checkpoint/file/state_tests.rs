@@ -5,7 +5,7 @@ use proptest::test_runner::RngSeed;
 
 use super::*;
 use crate::checkpoint::manifest::Epochs;
-use crate::plan::{Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
+use crate::plan::{Compression, Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::{Column, KeyGroups, key_group, subtask_of};
 use crate::state::tests::{Oracle, Step, call, change, seen, states};
 use crate::state::{Change, ChangeKind, Changes, KeyedState, ListTooLong, OperatorState, SubtaskState, Unwritten, without_expired};
@@ -37,7 +37,7 @@ fn snapshot(subtask: &mut Subtask, groups: KeyGroups, epoch: u64) -> StateReader
     while state.is_freezing() {
         parts.extend(state.advance(7).map(|slice| slice.changes));
     }
-    let facts = FileFacts { operator: "o", states: states(), groups, epochs: Epochs::only(epoch) };
+    let facts = FileFacts { operator: "o", states: states(), groups, epochs: Epochs::only(epoch), compression: Compression::Lz4 };
     StateReader::open(format!("epoch {epoch}"), write(facts, parts).unwrap().bytes).unwrap()
 }
 
@@ -169,7 +169,13 @@ fn how_long_values_live_is_as_the_newest_file_says() {
         }];
         let mut changes = Changes::default();
         changes.push(Change { group: 3, state: 0, kind: ChangeKind::Put, key, value: &written.to_le_bytes() });
-        let facts = FileFacts { operator: "o", states: &states, groups: KeyGroups { start: 0, end: MAX }, epochs: Epochs::only(epoch) };
+        let facts = FileFacts {
+            operator: "o",
+            states: &states,
+            groups: KeyGroups { start: 0, end: MAX },
+            epochs: Epochs::only(epoch),
+            compression: Compression::Lz4,
+        };
         StateReader::open("f", write(facts, vec![changes]).unwrap().bytes).unwrap()
     };
     for (newest, expected) in [(1000, 2), (100, 2), (99, 1), (20, 1), (19, 0)] {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::checkpoint::manifest::Epochs;
 use crate::error::{Kind, Result};
-use crate::plan::{Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
+use crate::plan::{Compression, Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::KeyGroups;
 use crate::state::{Change, ChangeKind, Changes};
 
@@ -47,7 +47,9 @@ fn pack(changes: &[Owned], names: &[&str], parts: usize) -> Vec<Changes> {
 }
 
 fn try_file(changes: &[Owned], names: &[&str], epoch: u64) -> Result<Written> {
-    let facts = FileFacts { operator: "count", states: &states(names), groups: ALL, epochs: Epochs::only(epoch) };
+    // Files of both kinds meet in merges.
+    let compression = if epoch.is_multiple_of(2) { Compression::None } else { Compression::Lz4 };
+    let facts = FileFacts { operator: "count", states: &states(names), groups: ALL, epochs: Epochs::only(epoch), compression };
     write(facts, pack(changes, names, 3))
 }
 
@@ -172,7 +174,7 @@ fn an_entry_larger_than_a_block_is_kept() {
 fn empty_keys_and_values_do_not_fill_a_block_without_end() {
     let changes: Vec<Owned> = (0..40_000u16).map(|group| owned(group, "a", b"", ChangeKind::Delete, b"")).collect();
     let groups = KeyGroups { start: 0, end: 40_000 };
-    let facts = FileFacts { operator: "count", states: &states(&["a"]), groups, epochs: Epochs::only(1) };
+    let facts = FileFacts { operator: "count", states: &states(&["a"]), groups, epochs: Epochs::only(1), compression: Compression::Lz4 };
     let reader = StateReader::open("f", write(facts, pack(&changes, &["a"], 1)).unwrap().bytes).unwrap();
     assert!(reader.head().blocks() > 1);
     assert_eq!(read(&reader, groups).unwrap(), changes);
@@ -227,7 +229,7 @@ fn what_breaks_the_rules_is_not_written() {
     assert!(error.message().starts_with("operator `count`: its state of epoch 4 can't be written: "));
     let outside = [owned(16, "a", b"", ChangeKind::Put, b"")];
     assert_eq!(try_file(&outside, &NAMES, 1).unwrap_err().kind(), Kind::Internal);
-    let facts = FileFacts { operator: "count", states: &[], groups: ALL, epochs: Epochs::only(1) };
+    let facts = FileFacts { operator: "count", states: &[], groups: ALL, epochs: Epochs::only(1), compression: Compression::Lz4 };
     assert_eq!(write(facts, pack(&few(), &NAMES, 1)).unwrap_err().kind(), Kind::Internal);
     assert_eq!(try_file(&[], &["a", "a"], 1).unwrap_err().kind(), Kind::Internal);
 }
@@ -294,13 +296,13 @@ fn files_of_the_first_release_are_still_read() {
 #[test]
 fn files_that_do_not_belong_together_are_not_merged() {
     let one = file(&few(), &NAMES, 1);
-    let facts = FileFacts { operator: "other", states: &[], groups: ALL, epochs: Epochs::only(2) };
+    let facts = FileFacts { operator: "other", states: &[], groups: ALL, epochs: Epochs::only(2), compression: Compression::Lz4 };
     let other = StateReader::open("file 2", write(facts, Vec::new()).unwrap().bytes).unwrap();
     let error = merge(&[one.clone(), other], ALL, false, 0).unwrap_err();
     assert_eq!(error.message(), "file 2: can't be merged: it belongs to operator `other`, not `count`");
     let mut newer = states(&["a"]);
     newer[0].version = 2;
-    let facts = FileFacts { operator: "count", states: &newer, groups: ALL, epochs: Epochs::only(2) };
+    let facts = FileFacts { operator: "count", states: &newer, groups: ALL, epochs: Epochs::only(2), compression: Compression::Lz4 };
     let newer = StateReader::open("file 2", write(facts, Vec::new()).unwrap().bytes).unwrap();
     let error = merge(&[one, newer], ALL, false, 0).unwrap_err();
     assert_eq!(
@@ -332,6 +334,31 @@ fn merging_takes_the_last_word_on_each_entry() {
                 _ => vec![change(("k", Put, value))],
             };
             assert_eq!(merged(true), in_a_base, "{below:?} {above:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_read_however_it_is_packed_and_a_merge_follows_the_newest() {
+    let [lz4, plain] = [1, 2].map(|epoch| file(&many(), &NAMES, epoch));
+    assert_eq!((lz4.compression(), plain.compression()), (Compression::Lz4, Compression::None));
+    assert_eq!(read(&lz4, ALL).unwrap(), read(&plain, ALL).unwrap());
+    assert!(try_file(&many(), &NAMES, 1).unwrap().bytes.len() * 2 < try_file(&many(), &NAMES, 2).unwrap().bytes.len());
+    for files in [[lz4.clone(), plain.clone()], [plain, lz4]] {
+        let merged = StateReader::open("m", merge(&files, ALL, true, 0).unwrap().bytes).unwrap();
+        assert_eq!(merged.compression(), files[1].compression());
+        assert_eq!(read(&merged, ALL).unwrap(), sorted(&many()));
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_plain_file_is_noticed_too() {
+    let good = try_file(&few(), &NAMES, 2).unwrap().bytes.to_vec();
+    for at in 0..good.len() {
+        for bit in 0..8 {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            assert!(read_bytes(bad).is_err(), "bit {bit} of byte {at}");
         }
     }
 }
@@ -386,7 +413,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_an_error_and_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), tag in 1u16..3) {
+    fn garbage_is_an_error_and_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), tag in 1u16..6) {
         prop_assert!(read_bytes(bytes.clone()).is_err());
         // Garbage with a right checksum, as head and as block.
         let mut framed = Vec::new();
@@ -396,9 +423,11 @@ proptest! {
         packed.extend_from_slice(&lz4_flex::block::compress(&bytes));
         let mut framed = Vec::new();
         crate::codec::Frame { what: "x", tag: 2, version: 1, limit: 1 << 20 }.write(&packed, &mut framed).unwrap();
-        for entries in [0, 1, 2] {
+        let mut plain = Vec::new();
+        crate::codec::Frame { what: "x", tag: 5, version: 1, limit: 1 << 20 }.write(&bytes, &mut plain).unwrap();
+        for (entries, framed) in [0, 1, 2].into_iter().flat_map(|entries| [(entries, &framed), (entries, &plain)]) {
             let place = head::BlockPlace { first: 0, last: 0, entries, bytes: framed.len() as u32 };
-            let _ = block::Block::decode(&framed, place, 3);
+            let _ = block::Block::decode(framed, place, 3);
         }
     }
 }

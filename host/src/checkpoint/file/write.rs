@@ -7,7 +7,7 @@ use super::block::BlockBuilder;
 use super::head::Head;
 use crate::checkpoint::manifest::{Epochs, StateFile};
 use crate::error::{Error, Kind, Result};
-use crate::plan::StateDescriptor;
+use crate::plan::{Compression, StateDescriptor};
 use crate::record::KeyGroups;
 use crate::state::{Change, Changes};
 
@@ -22,6 +22,8 @@ pub struct FileFacts<'a> {
     pub groups: KeyGroups,
     /// The epochs whose changes it holds.
     pub epochs: Epochs,
+    /// How it is packed.
+    pub compression: Compression,
 }
 
 /// A state file, ready to be stored.
@@ -64,7 +66,7 @@ pub fn write(facts: FileFacts<'_>, changes: Vec<Changes>) -> Result<Written> {
 
 fn write_sorted(facts: FileFacts<'_>, changes: Vec<Changes>) -> Result<Written, FileError> {
     let (states, places) = by_name(facts.states);
-    let mut writer = Writer::new(facts.operator, states, facts.groups, facts.epochs, false);
+    let mut writer = Writer::new(facts.operator, states, facts.groups, facts.epochs, false).packed(facts.compression);
     let mut ranks = Vec::new();
     for group in by_group(facts.groups, &places, changes)? {
         rank(&group, &mut ranks);
@@ -156,6 +158,11 @@ impl Writer {
         let counts = vec![0; states.len()];
         let head = Head { operator: operator.into(), groups, epochs, base, states, counts, blocks: Vec::new() };
         Writer { head, block: BlockBuilder::default(), blocks: Vec::new(), last: None, last_key: Vec::new() }
+    }
+
+    /// Has what is written from now on be packed so.
+    pub fn packed(self, compression: Compression) -> Self {
+        Writer { block: BlockBuilder::new(compression), ..self }
     }
 
     /// The number of the state with this name, which must exist.

@@ -2,6 +2,7 @@
 //! text form is in `text`, what must hold in `check`.
 
 mod check;
+mod history;
 mod text;
 
 #[cfg(test)]
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Schema, StateDescriptor};
 use crate::record::{AttemptId, KeyGroups, SplitPosition, Staged};
 
+pub use history::{Fate, History, Past};
 pub use text::{FORMAT, ManifestError, parse, render};
 
 /// An entry of a run's log.
@@ -96,6 +98,9 @@ pub struct Manifest {
     pub checkpoint: u64,
     /// Why it was taken.
     pub trigger: Trigger,
+    /// When it was triggered, RFC 3339; empty in manifests of earlier versions.
+    #[serde(default)]
+    pub triggered: String,
     /// When it was committed, RFC 3339.
     pub created: String,
     /// Whether all input had been read, so that nothing is left to resume.
@@ -119,6 +124,30 @@ pub struct Manifest {
     pub operators: Vec<OperatorPart>,
     /// What every sink had staged, to be published because of this commit.
     pub sinks: Vec<SinkPart>,
+    /// What the snapshots of this epoch took, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<SnapshotPart>,
+    /// The checkpoints before it, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Past>,
+}
+
+/// What the snapshot of one subtask took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SnapshotPart {
+    /// The operator.
+    pub operator: String,
+    /// Its subtask.
+    pub subtask: u16,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// How long records were held back until all that come before the barrier had come, in microseconds.
+    pub aligned_us: u64,
+    /// How long the barrier itself took, in microseconds.
+    pub froze_us: u64,
+    /// How long it took to pack and write the files, in milliseconds.
+    pub upload_ms: u64,
 }
 
 /// A source's part of a checkpoint.

@@ -41,6 +41,7 @@ pub(crate) fn manifest(attempt: u32, checkpoint: u64, files: Vec<StateFile>) -> 
         attempt: AttemptId { run: 1, attempt },
         checkpoint,
         trigger: Trigger::Interval,
+        triggered: format!("2026-11-30T07:00:{:02}.000Z", checkpoint % 60),
         created: format!("2026-11-30T07:00:{:02}.000Z", checkpoint % 60),
         finished: false,
         parallelism: 2,
@@ -62,6 +63,8 @@ pub(crate) fn manifest(attempt: u32, checkpoint: u64, files: Vec<StateFile>) -> 
             uid: "out".into(),
             staged: vec![Staged { from: "a.tmp".into(), to: "a.txt".into(), bytes: 5, records: 1 }],
         }],
+        snapshots: vec![],
+        history: vec![],
     }
 }
 
@@ -79,7 +82,10 @@ fn what_was_written_is_read() {
     let mut with_lists = manifest(3, 41, vec![]);
     with_lists.operators[0].operator_state =
         vec![operator_state_file(1, 39, "count", None), operator_state_file(2, 40, "count", 0), operator_state_file(3, 41, "count", 1)];
-    for entry in [entry(), claim(7), LogEntry::Checkpoint(with_lists)] {
+    let part = SnapshotPart { operator: "count".into(), subtask: 1, bytes: 9, aligned_us: 1, froze_us: 2, upload_ms: 3 };
+    let failed = Past { state: Fate::Failed, reason: Some("no disk".into()), ..Past::of(&with_lists) };
+    let remembers = Manifest { snapshots: vec![part], history: vec![Past::of(&with_lists), failed], ..with_lists.clone() };
+    for entry in [entry(), claim(7), LogEntry::Checkpoint(with_lists), LogEntry::Checkpoint(remembers)] {
         let text = render(&entry).unwrap();
         assert_eq!(parse(&text).unwrap(), entry);
         assert_eq!(render(&entry).unwrap(), text);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Epoch, Expected, Part, Role};
 use crate::checkpoint::decide::FileLists;
-use crate::checkpoint::manifest::{ComponentFacts, Manifest, OperatorPart, OperatorStateFile, SinkPart, SourcePart, StateFile, Trigger};
+use crate::checkpoint::manifest::{
+    ComponentFacts, Manifest, OperatorPart, OperatorStateFile, Past, SinkPart, SnapshotPart, SourcePart, StateFile, Trigger,
+};
 use crate::plan::{Schema, StateDescriptor};
 use crate::record::AttemptId;
 
@@ -33,6 +35,8 @@ pub struct CommitFacts<'a> {
     pub job: &'a str,
     /// The attempt.
     pub attempt: AttemptId,
+    /// When it was triggered, RFC 3339.
+    pub triggered: String,
     /// The time, RFC 3339.
     pub created: String,
     /// Whether all input has been read.
@@ -47,6 +51,10 @@ pub struct CommitFacts<'a> {
     pub origin: Option<String>,
     /// Every operator, in the order of the plan.
     pub operators: &'a [OperatorFacts],
+    /// What its snapshots took.
+    pub snapshots: Vec<SnapshotPart>,
+    /// The checkpoints before it.
+    pub history: Vec<Past>,
 }
 
 /// What a manifest says about an operator besides its files.
@@ -127,6 +135,7 @@ pub fn build_manifest(facts: &CommitFacts<'_>, ready: &Ready, lists: &FileLists)
         attempt: facts.attempt,
         checkpoint: ready.epoch,
         trigger: ready.trigger,
+        triggered: facts.triggered.clone(),
         created: facts.created.clone(),
         finished: facts.finished,
         parallelism: facts.parallelism,
@@ -138,6 +147,8 @@ pub fn build_manifest(facts: &CommitFacts<'_>, ready: &Ready, lists: &FileLists)
         sources: ready.sources.clone(),
         operators,
         sinks: ready.sinks.clone(),
+        snapshots: facts.snapshots.clone(),
+        history: facts.history.clone(),
     }
 }
 

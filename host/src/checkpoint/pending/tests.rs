@@ -220,6 +220,7 @@ fn a_manifest_adds_what_is_new_to_what_was_there() {
     let facts = CommitFacts {
         job: "words",
         attempt: OWN,
+        triggered: "2026-11-30T06:59:59Z".into(),
         created: "2026-11-30T07:00:00Z".into(),
         finished: false,
         parallelism: 2,
@@ -227,6 +228,8 @@ fn a_manifest_adds_what_is_new_to_what_was_there() {
         duration_ms: 5,
         origin: None,
         operators: &operators,
+        snapshots: vec![],
+        history: vec![],
     };
     let manifest = build_manifest(&facts, &ready, &lists);
     let paths: Vec<&str> = manifest.operators[0].files.iter().map(|file| file.path.as_str()).collect();

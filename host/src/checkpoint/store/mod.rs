@@ -119,6 +119,17 @@ impl Store {
         self.list_below(&paths::run_dir(run), &self.run_dir(run), self.objects.as_ref()).await
     }
 
+    /// The paths of all files in the job's directory that belong to none of `runs`, relative to it, sorted.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if the directory can't be read.
+    pub async fn strays(&self, runs: &[u32]) -> Result<Vec<String>> {
+        let mut paths = self.list_below("", &self.dir, self.objects.as_ref()).await?;
+        let run = |path: &str| path.split_once('/').and_then(|(dir, _)| paths::parse_run_dir(dir));
+        paths.retain(|path| run(path).is_none_or(|run| !runs.contains(&run)));
+        Ok(paths)
+    }
+
     /// The paths of all files below `prefix` of `objects`, relative to it, sorted. `dir` is where that is, for errors.
     async fn list_below(&self, prefix: &str, dir: &Path, objects: &dyn ObjectStore) -> Result<Vec<String>> {
         let prefix = Location::parse(prefix).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tempfile::TempDir;
 
 use super::*;
-use crate::checkpoint::decide::{FileLists, RETAINED, RestorePoint, next_epoch, restore_point};
+use crate::checkpoint::decide::{FileLists, RestorePoint, next_epoch, restore_point};
 use crate::checkpoint::file::tests::states;
 use crate::checkpoint::file::{
     BroadcastReader, FileFacts, OperatorStateFacts, OperatorStateReader, StateReader, write, write_broadcast, write_operator,
@@ -16,9 +16,12 @@ use crate::checkpoint::file::{
 use crate::checkpoint::inspect::Description;
 use crate::checkpoint::manifest::tests::manifest;
 use crate::checkpoint::manifest::{Epochs, LogEntry, Manifest, StateFile};
-use crate::plan::{Schema, StateDescriptor, StateKind};
+use crate::plan::{Compression, Schema, StateDescriptor, StateKind};
 use crate::record::{AttemptId, KeyGroups};
 use crate::state::{Change, ChangeKind, Changes};
+
+/// How many checkpoints are kept.
+const RETAINED: usize = 3;
 
 const ALL: KeyGroups = KeyGroups { start: 0, end: 128 };
 
@@ -92,7 +95,8 @@ fn state_of(changes: &[(u8, ChangeKind)], epoch: u64) -> crate::checkpoint::file
         let value: &[u8] = if *kind == ChangeKind::Delete { b"" } else { b"value" };
         packed.push(Change { group: u16::from(*key) % 128, state: 0, kind: *kind, key: &[*key], value });
     }
-    let facts = FileFacts { operator: "count", states: &states(&["n"]), groups: ALL, epochs: Epochs::only(epoch) };
+    let facts =
+        FileFacts { operator: "count", states: &states(&["n"]), groups: ALL, epochs: Epochs::only(epoch), compression: Compression::Lz4 };
     write(facts, vec![packed]).unwrap()
 }
 

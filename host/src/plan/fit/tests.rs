@@ -1,7 +1,6 @@
 //! Which edges fit and which don't.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::*;
 use crate::plan::{CheckpointSettings, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings};
@@ -63,7 +62,7 @@ fn plan(nodes: Vec<(&str, NodeKind, &[&str])>) -> Plan {
         parallelism: 1,
         max_parallelism: 128,
         restart: Restart::None,
-        checkpoint: CheckpointSettings { interval: Some(Duration::from_secs(1)), dir: PathBuf::from("/c") },
+        checkpoint: CheckpointSettings::new(PathBuf::from("/c")),
         nodes: (nodes.into_iter())
             .map(|(uid, kind, inputs)| Node { uid: uid.into(), kind, inputs: inputs.iter().map(|text| edge(text)).collect() })
             .collect(),

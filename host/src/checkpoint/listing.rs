@@ -1,0 +1,132 @@
+//! [`Listing`]: the checkpoints of a job, run by run, as its manifests tell of them; and which of its files are broken or foreign.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::log::Log;
+use super::manifest::{Manifest, Past, SnapshotPart};
+use super::paths::{self, RunPath};
+use crate::record::AttemptId;
+
+/// The checkpoints of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Listing {
+    /// In the order in which they were taken.
+    pub checkpoints: Vec<Listed>,
+    /// Files that are not as they should be.
+    pub broken: Vec<Broken>,
+    /// Paths of files that are none of ours, relative to the job's directory.
+    pub foreign: Vec<String>,
+}
+
+/// A checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Listed {
+    /// Its run.
+    pub run: u32,
+    /// What is known of it.
+    #[serde(flatten)]
+    pub past: Past,
+    /// Its manifest, if it is kept: then it can be restored.
+    pub manifest: Option<String>,
+    /// What its snapshots took, by operator and subtask, if it is kept.
+    pub snapshots: Vec<SnapshotPart>,
+}
+
+/// A file that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Broken {
+    /// Its path.
+    pub path: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Listing {
+    /// Adds a run, given its log and the paths of all its files.
+    pub fn add_run(&mut self, log: &Log, files: &BTreeSet<String>) {
+        let mut known: BTreeMap<(u32, u64), Listed> = BTreeMap::new();
+        let listed = |past: Past| Listed { run: log.run, past, manifest: None, snapshots: Vec::new() };
+        for (slot, manifest) in log.manifests() {
+            // What another run has brought is told there.
+            for past in manifest.history.iter().chain([&Past::of(manifest)]) {
+                // From the newest to the oldest: the first word on one is the last that was said.
+                known.entry((past.attempt, past.checkpoint)).or_insert_with(|| listed(past.clone()));
+            }
+            let AttemptId { attempt, .. } = manifest.attempt;
+            if let Some(own) = known.get_mut(&(attempt, manifest.checkpoint)) {
+                let path = log.path(slot).display().to_string();
+                *own = Listed { manifest: Some(path), snapshots: manifest.snapshots.clone(), ..listed(Past::of(manifest)) };
+            }
+        }
+        self.checkpoints.extend(known.into_values());
+        self.add_broken(log, files);
+        let foreign = files.iter().filter(|path| paths::classify(path) == RunPath::Foreign);
+        self.foreign.extend(foreign.map(|path| format!("{}/{path}", paths::run_dir(log.run))));
+    }
+
+    fn add_broken(&mut self, log: &Log, files: &BTreeSet<String>) {
+        for (slot, entry) in &log.entries {
+            if let Err(reason) = entry {
+                self.broken.push(Broken { path: log.path(*slot).display().to_string(), reason: reason.clone() });
+            }
+        }
+        let mut missing: BTreeMap<&str, u64> = BTreeMap::new();
+        for (_, manifest) in log.manifests() {
+            let gone = named(manifest).filter(|path| !files.contains(*path));
+            gone.for_each(|path| _ = missing.insert(path, manifest.checkpoint));
+        }
+        for (path, checkpoint) in missing {
+            let path = log.dir.join(path).display().to_string();
+            self.broken.push(Broken { path, reason: format!("it is missing, and checkpoint {checkpoint} needs it") });
+        }
+    }
+}
+
+/// The state files that a manifest names.
+fn named(manifest: &Manifest) -> impl Iterator<Item = &str> {
+    manifest.operators.iter().flat_map(|operator| {
+        let lists = operator.operator_state.iter().map(|file| file.path.as_str());
+        operator.files.iter().map(|file| file.path.as_str()).chain(lists)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::manifest::tests::{claim, manifest, state_file};
+    use crate::checkpoint::manifest::{Fate, LogEntry};
+
+    #[test]
+    fn kept_past_and_failed_ones_are_listed_once_each_and_what_is_amiss_is_named() {
+        let past = |attempt, checkpoint| Past::of(&manifest(attempt, checkpoint, vec![]));
+        let failed = Past { state: Fate::Failed, reason: Some("no disk".into()), ..past(1, 3) };
+        let part = SnapshotPart { operator: "count".into(), subtask: 0, bytes: 9, aligned_us: 1, froze_us: 2, upload_ms: 3 };
+        let older = Manifest { history: vec![past(1, 1), past(1, 2)], snapshots: vec![part.clone()], ..manifest(1, 4, vec![]) };
+        let newer = Manifest {
+            history: vec![past(1, 2), failed.clone(), past(1, 4)],
+            ..manifest(2, 5, vec![state_file(1, 4, "count", 0), state_file(2, 5, "count", 0)])
+        };
+        let entries = [Ok(LogEntry::Checkpoint(older)), Ok(claim(2)), Err("it was altered".into()), Ok(LogEntry::Checkpoint(newer))];
+        let log = Log { run: 1, dir: "/c/words/run-0001".into(), entries: (7..).zip(entries).collect() };
+        let files = ["log/00000000000000000007.json", "notes.txt", "state/2-5/count-0.state"].map(String::from).into();
+        let mut listing = Listing::default();
+        listing.add_run(&log, &files);
+
+        let told: Vec<_> =
+            listing.checkpoints.iter().map(|one| (one.past.attempt, one.past.checkpoint, one.past.state, one.manifest.is_some())).collect();
+        use Fate::{Completed, Failed};
+        let expected =
+            [(1, 1, Completed, false), (1, 2, Completed, false), (1, 3, Failed, false), (1, 4, Completed, true), (2, 5, Completed, true)];
+        assert_eq!(told, expected);
+        assert_eq!((&listing.checkpoints[2].past, &listing.checkpoints[3].snapshots), (&failed, &vec![part]));
+        let path = |path: &str| format!("/c/words/run-0001/{path}");
+        let altered = Broken { path: path("log/00000000000000000009.json"), reason: "it was altered".into() };
+        let missing = Broken { path: path("state/1-4/count-0.state"), reason: "it is missing, and checkpoint 5 needs it".into() };
+        assert_eq!((listing.broken, listing.foreign), (vec![altered, missing], vec!["run-0001/notes.txt".to_owned()]));
+    }
+}

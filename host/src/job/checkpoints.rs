@@ -1,0 +1,34 @@
+//! Looking at a job's checkpoints from outside, whether it runs or not.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::checkpoint::listing::Listing;
+use crate::checkpoint::store::Store;
+use crate::error::{Error, Kind, Result};
+
+/// The checkpoints of `job` below `dir`. Changes nothing.
+///
+/// # Errors
+/// Kind `Storage` if the directory can't be read, `Checkpoint` if no run of the job has begun there. What is broken in it is no error.
+pub fn checkpoints(dir: &Path, job: &str) -> Result<Listing> {
+    super::run::runtime()?.block_on(list(dir, job))
+}
+
+async fn list(dir: &Path, job: &str) -> Result<Listing> {
+    let store = Store::open_existing(dir, job).await?;
+    let runs = store.runs().await?;
+    if runs.is_empty() {
+        let message = format!("no run of job `{job}` has begun in {}", dir.display());
+        return Err(Error::new(Kind::Checkpoint, message).help("give the job file, or the job's own directory below `[checkpoint] dir`"));
+    }
+    let mut listing = Listing { foreign: store.strays(&runs).await?, ..Listing::default() };
+    for run in runs {
+        // The job may run: what goes meanwhile is there before, and what comes meanwhile is there afterwards.
+        let mut files: BTreeSet<String> = store.list(run).await?.into_iter().collect();
+        let log = store.log(run).await?;
+        files.extend(store.list(run).await?);
+        listing.add_run(&log, &files);
+    }
+    Ok(listing)
+}

@@ -1,0 +1,135 @@
+//! Committing: the manifest of a complete checkpoint is put, what it names is published, and what it supersedes is cleared away.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use crate::checkpoint::decide::Live;
+use crate::checkpoint::manifest::{Manifest, Trigger};
+use crate::checkpoint::pending::{CommitFacts, Ready, build_manifest};
+use crate::checkpoint::store::Store;
+use crate::clock;
+use crate::error::Result;
+
+use super::controller::{Controller, Done, joined};
+use super::{Notice, Outcome, sinks};
+
+/// A commit under way. Until it has come to its end nothing else is committed: its manifest may be durable, or about to be.
+pub(super) struct Committing {
+    pub(super) ready: Ready,
+    manifest: Arc<Manifest>,
+    /// Puts the manifest and has sinks publish; returns the slot of the next one.
+    pub(super) task: JoinHandle<Result<u64>>,
+}
+
+impl Controller {
+    /// Begins to commit the checkpoint that is complete, if one is and no other is being committed.
+    ///
+    /// # Errors
+    /// If it can't be one: see [`Pending::ready`](crate::checkpoint::pending::Pending::ready).
+    pub(super) fn commit(&mut self) -> Result<()> {
+        if self.committing.is_some() {
+            return Ok(());
+        }
+        let Some(ready) = self.pending.ready()? else { return Ok(()) };
+        let manifest = Arc::new(self.manifest(&ready));
+        let (store, prepared, slot, mut patience) = (self.store.clone(), Arc::clone(&self.prepared), self.slot, self.patience(ready.epoch));
+        let named = Arc::clone(&manifest);
+        let task = tokio::spawn(async move {
+            // Each time the very same text: the put that has failed may have happened.
+            let next = patience.store(|| store.commit(slot, &named)).await?;
+            sinks::publish(&store, &prepared, named.attempt.run, &named, patience).await?;
+            Ok(next)
+        });
+        self.committing = Some(Committing { ready, manifest, task });
+        Ok(())
+    }
+
+    fn manifest(&self, ready: &Ready) -> Manifest {
+        let plan = &self.prepared.plan;
+        let under_way = self.cycle.get(ready.epoch);
+        let duration = under_way.map(|under_way| clock::now() - under_way.since).unwrap_or_default();
+        let mut snapshots = under_way.map(|under_way| under_way.snapshots.clone()).unwrap_or_default();
+        snapshots.sort_by(|a, b| (&a.operator, a.subtask).cmp(&(&b.operator, b.subtask)));
+        let facts = CommitFacts {
+            job: &plan.name,
+            attempt: self.attempt,
+            triggered: under_way.map(|under_way| under_way.triggered.clone()).unwrap_or_default(),
+            created: clock::wall_text(),
+            finished: ready.trigger == Trigger::EndOfInput,
+            parallelism: plan.parallelism,
+            max_parallelism: plan.max_parallelism,
+            duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            origin: self.origin.clone(),
+            operators: &self.facts,
+            snapshots,
+            history: self.history.to_vec(),
+        };
+        build_manifest(&facts, ready, &self.lists)
+    }
+
+    /// A commit has come to its end. Returns why its checkpoint was taken.
+    pub(super) fn committed(&mut self, next: Result<u64>) -> Result<Trigger> {
+        let Some(Committing { ready, manifest, .. }) = self.committing.take() else { unreachable!("there is one while its task is") };
+        self.slot = next?;
+        self.pending.committed(ready.epoch)?;
+        self.pending.published(ready.epoch);
+        ready.files.iter().for_each(|(operator, files)| self.lists.add(operator, files));
+        ready.operator_state.iter().for_each(|(operator, files)| self.lists.replace_operator_state(operator, files));
+        self.control.committed(ready.epoch);
+        while let Some((node, _)) = self.awaited.pop_front_if(|(_, epoch)| *epoch <= ready.epoch) {
+            self.control.worked_off(node);
+        }
+        self.history.recall(&manifest);
+        let failed = self.cycle.committed(ready.epoch, clock::now());
+        if failed > 0 {
+            self.observer.notice(&Notice::Healthy { checkpoint: ready.epoch, failed });
+        }
+        self.totals.checkpoints += 1;
+        self.totals.last = Some(ready.epoch);
+        self.totals.bytes += manifest.new_bytes;
+        tracing::debug!(checkpoint = ready.epoch, trigger = ready.trigger.name(), bytes = manifest.new_bytes, "committed");
+        Ok(ready.trigger)
+    }
+
+    /// Starts merges that are due, and the collection of what is superseded.
+    pub(super) fn clean_up(&mut self) {
+        while let Some(merge) = self.lists.next_merge() {
+            let (store, run) = (self.store.clone(), self.attempt.run);
+            self.tasks.spawn(async move {
+                let merged = store.merge(run, &merge).await;
+                Ok(Done::Merged(merge.operator, merged))
+            });
+        }
+        if !self.collecting {
+            self.collecting = true;
+            let (store, live, retained) = (self.store.clone(), self.lists.live(), self.prepared.plan.checkpoint.num_retained);
+            self.tasks.spawn(async move {
+                collect(&store, &live, retained).await;
+                Ok(Done::Collected)
+            });
+        }
+    }
+
+    /// After the last commit: lets what runs beside it come to its end, and collects what it leaves behind. Nothing is in use any more
+    /// but what the kept manifests name: a merge that was still under way came too late for the last of them.
+    pub(super) async fn end(&mut self, outcome: Outcome) -> Outcome {
+        while let Some(done) = self.tasks.join_next().await {
+            if let Err(error) = joined(done) {
+                tracing::warn!("{error}");
+            }
+        }
+        let live = Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX };
+        collect(&self.store, &live, self.prepared.plan.checkpoint.num_retained).await;
+        outcome
+    }
+}
+
+async fn collect(store: &Store, live: &Live, retained: usize) {
+    match store.collect(live, retained).await {
+        Ok(superseded) => superseded.foreign.iter().for_each(|path| tracing::debug!(path, "not a file of this job: left alone")),
+        // What is left is collected the next time.
+        Err(error) => tracing::warn!("superseded checkpoints could not be deleted: {error}"),
+    }
+}

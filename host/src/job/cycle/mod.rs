@@ -1,0 +1,169 @@
+//! [`Cycle`]: the life of an attempt's checkpoints: when the next one is due, which are under way, which have taken too long, and what
+//! failures come to. Facts in, decision out.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::checkpoint::manifest::{SnapshotPart, Trigger};
+use crate::plan::CheckpointSettings;
+
+/// Where sources wait for a checkpoint and one has failed, the next one comes after this time, if not before.
+const REST: Duration = Duration::from_secs(1);
+
+/// The life of an attempt's checkpoints.
+pub(super) struct Cycle {
+    settings: CheckpointSettings,
+    /// When the interval is over.
+    due: Option<Instant>,
+    /// When the last one ended.
+    ended: Option<Instant>,
+    /// When the last one failed.
+    failed: Option<Instant>,
+    under_way: BTreeMap<u64, UnderWay>,
+    /// The last one has been triggered, at a stop or at the end of input.
+    closing: bool,
+    tally: Tally,
+}
+
+/// A checkpoint that is under way.
+pub(super) struct UnderWay {
+    pub(super) trigger: Trigger,
+    pub(super) since: Instant,
+    /// The same, as people read it.
+    pub(super) triggered: String,
+    /// What its snapshots took that are durable.
+    pub(super) snapshots: Vec<SnapshotPart>,
+    /// It counts as failed, and may be committed all the same.
+    failed: bool,
+}
+
+/// How checkpoints fare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// So many have failed since the last good one,
+    pub(super) in_a_row: u64,
+    /// and so many in all.
+    pub(super) failed: u64,
+    /// The last good one, and when it was committed.
+    pub(super) good: Option<(u64, Instant)>,
+}
+
+/// What asks for a checkpoint, besides the interval.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Wishes {
+    /// All input has ended.
+    pub(super) ended: bool,
+    /// The job is to stop.
+    pub(super) stop: bool,
+    /// Sources wait for one with this number or a higher one.
+    pub(super) awaited: Option<u64>,
+}
+
+/// What a failure comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// Whether the next one takes over what it has brought; else it may be committed all the same, or there is no next one.
+    pub(super) is_given_up: bool,
+    /// Whether the attempt goes on.
+    pub(super) is_tolerated: bool,
+}
+
+impl Cycle {
+    /// For an attempt that begins `now`; `good` is the checkpoint that it begins from, and when that was committed.
+    pub(super) fn new(settings: CheckpointSettings, now: Instant, good: Option<(u64, Instant)>) -> Self {
+        let due = settings.interval.map(|interval| now + interval);
+        let tally = Tally { good, ..Tally::default() };
+        Cycle { settings, due, ended: None, failed: None, under_way: BTreeMap::new(), closing: false, tally }
+    }
+
+    /// What to trigger now, if anything. The last one waits for no other: what is under way then becomes part of it.
+    pub(super) fn due(&self, now: Instant, wishes: Wishes) -> Option<Trigger> {
+        match wishes {
+            _ if self.closing => None,
+            Wishes { ended: true, .. } => Some(Trigger::EndOfInput),
+            Wishes { stop: true, .. } => Some(Trigger::Stop),
+            _ => self.next(now, wishes).is_some_and(|next| next <= now).then_some(Trigger::Interval),
+        }
+    }
+
+    /// When there may be something to do by itself: a checkpoint to trigger, or one that has taken too long.
+    pub(super) fn wake(&self, now: Instant, wishes: Wishes) -> Option<Instant> {
+        let limits = self.limited().map(|(_, under_way)| under_way.since + self.settings.timeout);
+        limits.chain(self.next(now, wishes)).min()
+    }
+
+    /// The checkpoint that has taken too long, the oldest if there are several, and for how long it is under way.
+    pub(super) fn overdue(&self, now: Instant) -> Option<(u64, Duration)> {
+        let mut taken = self.limited().map(|(epoch, under_way)| (epoch, now - under_way.since));
+        taken.find(|(_, taken)| *taken >= self.settings.timeout)
+    }
+
+    /// A checkpoint was triggered.
+    pub(super) fn triggered(&mut self, epoch: u64, trigger: Trigger, now: Instant, triggered: String) {
+        // From trigger to trigger, as in Flink; one that is late does not make the next one come sooner.
+        self.due = self.settings.interval.map(|interval| now + interval);
+        self.closing |= trigger != Trigger::Interval;
+        self.under_way.insert(epoch, UnderWay { trigger, since: now, triggered, snapshots: Vec::new(), failed: false });
+    }
+
+    /// A snapshot of a checkpoint is durable.
+    pub(super) fn took(&mut self, epoch: u64, snapshot: SnapshotPart) {
+        if let Some(under_way) = self.under_way.get_mut(&epoch) {
+            under_way.snapshots.push(snapshot);
+        }
+    }
+
+    /// A checkpoint has failed; `committing`: its manifest may be durable all the same. None if it has failed before.
+    pub(super) fn failed(&mut self, epoch: u64, committing: bool, now: Instant) -> Option<Failure> {
+        let under_way = self.under_way.get_mut(&epoch).filter(|under_way| !under_way.failed)?;
+        under_way.failed = true;
+        let is_given_up = !committing && under_way.trigger == Trigger::Interval;
+        (self.ended, self.failed) = (Some(now), Some(now));
+        self.tally.in_a_row += 1;
+        self.tally.failed += 1;
+        Some(Failure { is_given_up, is_tolerated: self.tally.in_a_row <= self.settings.tolerable_failures })
+    }
+
+    /// A checkpoint is committed, and with it those before it that were given up. Returns how many had failed in a row until then.
+    pub(super) fn committed(&mut self, epoch: u64, now: Instant) -> u64 {
+        self.under_way.retain(|&other, _| other > epoch);
+        self.ended = Some(now);
+        self.tally.good = Some((epoch, now));
+        std::mem::take(&mut self.tally.in_a_row)
+    }
+
+    /// A checkpoint that is not committed yet.
+    pub(super) fn get(&self, epoch: u64) -> Option<&UnderWay> {
+        self.under_way.get(&epoch)
+    }
+
+    /// Those that are neither committed nor have failed.
+    pub(super) fn running(&self) -> impl Iterator<Item = (u64, &UnderWay)> {
+        let running = self.under_way.iter().filter(|(_, under_way)| !under_way.failed);
+        running.map(|(&epoch, under_way)| (epoch, under_way))
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// When the next one is to be triggered, as far as that is known.
+    fn next(&self, now: Instant, wishes: Wishes) -> Option<Instant> {
+        if self.closing || self.running().count() >= self.settings.max_concurrent {
+            return None;
+        }
+        // What sources wait for may be under way.
+        let awaited = wishes.awaited.filter(|&awaited| self.running().all(|(epoch, _)| epoch < awaited));
+        let awaited = awaited.map(|_| self.failed.map_or(now, |failed| failed + REST));
+        let next = self.due.into_iter().chain(awaited).min()?;
+        Some(self.ended.map_or(next, |ended| next.max(ended + self.settings.min_pause)))
+    }
+
+    /// Those that may take too long. Before the last one there is no use in giving up another.
+    fn limited(&self) -> impl Iterator<Item = (u64, &UnderWay)> {
+        self.running().filter(|_| !self.closing)
+    }
+}

@@ -1,0 +1,181 @@
+//! The life of checkpoints, minute by minute.
+
+use super::*;
+use crate::clock;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A cycle, and the clock that it sees, in seconds since its start.
+struct Life {
+    cycle: Cycle,
+    start: Instant,
+}
+
+/// With a checkpoint each 10 seconds, which may take 30, and some other settings.
+fn life(change: fn(&mut CheckpointSettings)) -> Life {
+    let mut settings = CheckpointSettings::new("/c".into());
+    (settings.interval, settings.timeout) = (Some(SECOND * 10), SECOND * 30);
+    change(&mut settings);
+    let start = clock::now();
+    Life { cycle: Cycle::new(settings, start, None), start }
+}
+
+impl Life {
+    fn at(&self, second: u32) -> Instant {
+        self.start + SECOND * second
+    }
+
+    fn wake(&self, second: u32, wishes: Wishes) -> Option<u64> {
+        self.cycle.wake(self.at(second), wishes).map(|wake| (wake - self.start).as_secs())
+    }
+
+    fn is_due(&self, second: u32) -> bool {
+        self.cycle.due(self.at(second), Wishes::default()).is_some()
+    }
+
+    fn trigger(&mut self, second: u32, epoch: u64, trigger: Trigger) {
+        self.cycle.triggered(epoch, trigger, self.at(second), String::new());
+    }
+
+    fn triggers(&mut self, second: u32, epoch: u64) {
+        assert!(self.is_due(second));
+        self.trigger(second, epoch, Trigger::Interval);
+    }
+
+    fn commits(&mut self, second: u32, epoch: u64) -> u64 {
+        self.cycle.committed(epoch, self.at(second))
+    }
+
+    /// Whether it is tolerated and whether it is given up.
+    fn fails(&mut self, second: u32, epoch: u64, committing: bool) -> Option<(bool, bool)> {
+        let failure = self.cycle.failed(epoch, committing, self.at(second))?;
+        Some((failure.is_tolerated, failure.is_given_up))
+    }
+}
+
+#[test]
+fn one_comes_after_the_other_from_trigger_to_trigger() {
+    let mut life = life(|_| ());
+    assert_eq!((life.is_due(9), life.wake(0, Wishes::default())), (false, Some(10)));
+    life.triggers(12, 1);
+    // Not while it is under way; what is to be watched is its time.
+    assert_eq!((life.is_due(40), life.wake(12, Wishes::default())), (false, Some(42)));
+    assert_eq!(life.commits(15, 1), 0);
+    assert_eq!((life.is_due(21), life.wake(15, Wishes::default())), (false, Some(22)));
+    life.triggers(22, 2);
+    life.commits(40, 2);
+    // One that took longer than the interval is followed at once.
+    assert!(life.is_due(40));
+}
+
+#[test]
+fn without_an_interval_nothing_comes_by_itself() {
+    let life = life(|settings| settings.interval = None);
+    assert_eq!((life.is_due(100_000), life.wake(0, Wishes::default())), (false, None));
+}
+
+#[test]
+fn a_pause_is_kept_after_each() {
+    let mut life = life(|settings| (settings.min_pause, settings.tolerable_failures) = (SECOND * 7, 1));
+    life.triggers(10, 1);
+    life.commits(18, 1);
+    assert_eq!((life.is_due(24), life.wake(18, Wishes::default())), (false, Some(25)));
+    life.triggers(25, 2);
+    life.fails(30, 2, false);
+    assert_eq!((life.is_due(36), life.wake(30, Wishes::default())), (false, Some(37)));
+}
+
+#[test]
+fn several_are_under_way_up_to_a_number() {
+    let mut life = life(|settings| settings.max_concurrent = 3);
+    (1..=3).for_each(|epoch| life.triggers(epoch * 10, u64::from(epoch)));
+    assert_eq!((life.is_due(39), life.wake(30, Wishes::default())), (false, Some(40)), "watching the first");
+    life.commits(39, 1);
+    life.triggers(40, 4);
+    assert!(!life.is_due(50));
+}
+
+#[test]
+fn what_takes_too_long_is_told_one_by_one_and_makes_room() {
+    let mut life = life(|settings| (settings.max_concurrent, settings.tolerable_failures) = (2, 9));
+    life.triggers(10, 1);
+    life.triggers(20, 2);
+    let overdue = |life: &Life, second| life.cycle.overdue(life.at(second)).map(|(epoch, taken)| (epoch, taken.as_secs()));
+    assert_eq!((overdue(&life, 39), overdue(&life, 55)), (None, Some((1, 45))));
+    assert_eq!(life.fails(55, 1, false), Some((true, true)));
+    assert_eq!(overdue(&life, 55), Some((2, 35)));
+    life.triggers(55, 3);
+    assert!(!life.is_due(70));
+    assert_eq!(life.fails(70, 1, false), None, "it has failed before");
+}
+
+#[test]
+fn more_failures_in_a_row_than_are_tolerated_end_the_attempt() {
+    let mut life = life(|settings| settings.tolerable_failures = 2);
+    let mut epoch = 0;
+    let mut fail = |life: &mut Life| {
+        epoch += 1;
+        life.trigger(0, epoch, Trigger::Interval);
+        life.fails(0, epoch, false)
+    };
+    assert_eq!([fail(&mut life), fail(&mut life)], [Some((true, true)); 2]);
+    life.trigger(0, 50, Trigger::Interval);
+    assert_eq!(life.cycle.tally(), Tally { in_a_row: 2, failed: 2, good: None });
+    assert_eq!(life.commits(1, 50), 2);
+    assert_eq!(life.cycle.tally(), Tally { in_a_row: 0, failed: 2, good: Some((50, life.at(1))) });
+    epoch = 50;
+    let mut fail = |life: &mut Life| {
+        epoch += 1;
+        life.trigger(0, epoch, Trigger::Interval);
+        life.fails(0, epoch, false)
+    };
+    assert_eq!([fail(&mut life), fail(&mut life), fail(&mut life)], [Some((true, true)), Some((true, true)), Some((false, true))]);
+}
+
+#[test]
+fn by_default_no_failure_is_tolerated() {
+    let mut life = life(|_| ());
+    life.triggers(10, 1);
+    assert_eq!(life.fails(11, 1, false), Some((false, true)));
+}
+
+#[test]
+fn one_whose_commit_is_in_doubt_counts_once_and_may_still_succeed() {
+    let mut life = life(|settings| settings.tolerable_failures = 5);
+    life.triggers(10, 1);
+    assert_eq!(life.fails(12, 1, true), Some((true, false)));
+    assert_eq!(life.fails(50, 1, true), None);
+    assert_eq!(life.cycle.overdue(life.at(100)), None);
+    // The next one need not wait for it.
+    life.triggers(20, 2);
+    assert_eq!(life.commits(21, 1), 1);
+}
+
+#[test]
+fn the_last_one_waits_for_no_other_and_has_no_limit_of_time() {
+    for (ended, trigger) in [(true, Trigger::EndOfInput), (false, Trigger::Stop)] {
+        let mut life = life(|settings| (settings.min_pause, settings.tolerable_failures) = (SECOND * 99, 1));
+        life.triggers(10, 1);
+        let wishes = Wishes { ended, stop: true, awaited: Some(1) };
+        assert_eq!(life.cycle.due(life.at(11), wishes), Some(trigger));
+        life.trigger(11, 2, trigger);
+        // Nor has one that becomes part of it.
+        assert_eq!((life.cycle.overdue(life.at(1000)), life.wake(11, wishes)), (None, None));
+        assert_eq!(life.cycle.due(life.at(1000), wishes), None, "nothing follows");
+        assert_eq!(life.fails(12, 2, false), Some((true, false)), "it is not given up: nothing would come after it");
+    }
+}
+
+#[test]
+fn sources_that_wait_get_theirs_at_once_and_again_when_it_fails() {
+    let mut life = life(|settings| (settings.interval, settings.tolerable_failures) = (None, 5));
+    let wishes = Wishes { awaited: Some(7), ..Wishes::default() };
+    assert_eq!(life.cycle.due(life.at(0), wishes), Some(Trigger::Interval));
+    life.trigger(0, 7, Trigger::Interval);
+    assert_eq!((life.cycle.due(life.at(1), wishes), life.wake(1, wishes)), (None, Some(30)));
+    life.fails(2, 7, false);
+    assert_eq!((life.cycle.due(life.at(2), wishes), life.wake(2, wishes)), (None, Some(3)));
+    assert_eq!(life.cycle.due(life.at(3), wishes), Some(Trigger::Interval));
+    life.trigger(3, 8, Trigger::Interval);
+    assert_eq!(life.wake(3, wishes), Some(33), "it is under way again");
+}

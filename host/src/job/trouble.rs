@@ -1,0 +1,107 @@
+//! What becomes of checkpoints that fail, and of the attempt when too many do.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::checkpoint::manifest::{Fate, Past};
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+
+use super::Notice;
+use super::commit::Committing;
+use super::controller::{Controller, joined};
+
+/// Subtasks that are named in a message; of more only the number is told.
+const NAMED: usize = 6;
+
+impl Controller {
+    /// Gives up checkpoints that have taken too long.
+    pub(super) fn give_up_overdue(&mut self) -> Result<()> {
+        while let Some((epoch, taken)) = self.cycle.overdue(clock::now()) {
+            let missing = self.missing(epoch);
+            let taken = humantime::format_duration(Duration::from_millis(taken.as_millis() as u64)).to_string();
+            let message = format!("it has taken {taken} so far, and its `timeout` is over: {missing}");
+            let help = "raise `timeout` or `tolerable-failures` in [checkpoint], or find out what it waits for: a record that takes long, or a slow store";
+            self.fail(epoch, Error::new(Kind::Job, message).help(help))?;
+        }
+        Ok(())
+    }
+
+    /// What keeps a checkpoint from being committed.
+    fn missing(&self, epoch: u64) -> String {
+        // A commit names what those before it have brought, so that it waits for them too.
+        let missing = self.pending.epochs().take_while(|pending| *pending <= epoch).find_map(|pending| {
+            let subtasks = self.pending.missing(pending);
+            (!subtasks.is_empty()).then_some((pending, subtasks))
+        });
+        let Some((pending, subtasks)) = missing else { return "its manifest is not written yet".into() };
+        let mut named: Vec<String> = subtasks.iter().take(NAMED).map(|(uid, subtask)| format!("`{uid}` (subtask {subtask})")).collect();
+        if subtasks.len() > NAMED {
+            named.push(format!("{} more", subtasks.len() - NAMED));
+        }
+        let what = if pending == epoch { String::new() } else { format!(", of checkpoint {pending} on which it builds") };
+        format!("no acknowledgement yet from {}{what}", named.join(", "))
+    }
+
+    /// A checkpoint has failed. None but the first failure of a checkpoint counts.
+    ///
+    /// # Errors
+    /// The failure, if it is one too many.
+    pub(super) fn fail(&mut self, epoch: u64, cause: Error) -> Result<()> {
+        let now = clock::now();
+        let committing = self.committing.as_ref().is_some_and(|committing| committing.ready.epoch == epoch);
+        let Some(failure) = self.cycle.failed(epoch, committing, now) else { return Ok(()) };
+        if failure.is_given_up {
+            self.pending.give_up(epoch);
+        }
+        self.remember(epoch, now, cause.message());
+        let (health, tolerable) = (self.health(), self.prepared.plan.checkpoint.tolerable_failures);
+        if !failure.is_tolerated {
+            let error = cause.context(format!("checkpoint {epoch} has failed"));
+            return Err(match tolerable {
+                0 => error,
+                _ => error.note(format!("{} have failed in a row, and `tolerable-failures` is {tolerable}", health.failed_in_a_row)),
+            });
+        }
+        let reason = cause.message().to_owned();
+        if health.failed_in_a_row == 1 {
+            self.observer.notice(&Notice::Degraded { checkpoint: epoch, reason, health, tolerable });
+        } else {
+            tracing::info!(checkpoint = epoch, in_a_row = health.failed_in_a_row, "failed: {reason}");
+        }
+        Ok(())
+    }
+
+    /// Notes that a checkpoint has failed, for whoever looks at the history.
+    fn remember(&mut self, epoch: u64, now: Instant, reason: &str) {
+        let Some(under_way) = self.cycle.get(epoch) else { return };
+        self.history.add(Past {
+            attempt: self.attempt.attempt,
+            checkpoint: epoch,
+            trigger: under_way.trigger,
+            state: Fate::Failed,
+            triggered: under_way.triggered.clone(),
+            duration_ms: u64::try_from((now - under_way.since).as_millis()).unwrap_or(u64::MAX),
+            new_bytes: 0,
+            total_bytes: 0,
+            files: 0,
+            reason: Some(reason.into()),
+        });
+    }
+
+    /// The attempt has failed. A commit under way is waited for, so that the next attempt doesn't begin in the middle of it.
+    pub(super) async fn abandon(&mut self) {
+        let running: Vec<u64> = self.cycle.running().map(|(epoch, _)| epoch).collect();
+        running.into_iter().for_each(|epoch| self.remember(epoch, clock::now(), "its attempt has failed"));
+        // Whoever is patient gives up.
+        self.patience = watch::Sender::default();
+        self.tasks.abort_all();
+        if let Some(Committing { task, .. }) = self.committing.take() {
+            match joined(task.await) {
+                Ok(_) => tracing::debug!("the last commit came to its end"),
+                Err(error) => tracing::info!("the last commit did not come to its end: {error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! [`CheckpointSettings`]: when checkpoints are taken, where they go, and what becomes of those that fail. Names are Flink's.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// `[checkpoint]` of a job file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckpointSettings {
+    /// Time between the triggers of two checkpoints; none: only the ones at the end of input and at a stop.
+    pub interval: Option<Duration>,
+    /// What a failure does to records.
+    pub mode: Mode,
+    /// How long one may take.
+    pub timeout: Duration,
+    /// The least time between the end of one and the trigger of the next.
+    pub min_pause: Duration,
+    /// How many may be under way at once.
+    pub max_concurrent: usize,
+    /// How many may fail in a row before the attempt does.
+    pub tolerable_failures: u64,
+    /// How many of the newest are kept.
+    pub num_retained: usize,
+    /// How state files are packed.
+    pub compression: Compression,
+    /// The directory under which all jobs' checkpoints lie, absolute.
+    pub dir: PathBuf,
+}
+
+impl CheckpointSettings {
+    /// The defaults, with checkpoints below `dir`.
+    pub fn new(dir: PathBuf) -> Self {
+        CheckpointSettings {
+            interval: None,
+            mode: Mode::default(),
+            timeout: Duration::from_secs(600),
+            min_pause: Duration::ZERO,
+            max_concurrent: 1,
+            tolerable_failures: 0,
+            num_retained: 3,
+            compression: Compression::default(),
+            dir,
+        }
+    }
+}
+
+/// What a failure does to records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing: what comes after a barrier is held back until all that is before it has come.
+    #[default]
+    ExactlyOnce,
+    /// Some are worked on again. Nothing is held back, so that a barrier delays no record.
+    AtLeastOnce,
+}
+
+/// How state files are packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compression {
+    /// By LZ4.
+    #[default]
+    Lz4,
+    /// Not at all.
+    None,
+}
