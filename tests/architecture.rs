@@ -40,7 +40,17 @@ const HOMES: &[(&str, &str)] = &[
 const SYNCHRONOUS: &[&str] = &["state/", "wasm/", "dataflow/", "connectors/", "record/", "plan/"];
 
 /// The checkpoint protocol, plans and state: facts in, decision out.
-const PURE: &[&str] = &["checkpoint/pending", "checkpoint/decide", "checkpoint/manifest", "checkpoint/paths", "plan/", "record/", "state/"];
+const PURE: &[&str] = &[
+    "checkpoint/pending",
+    "checkpoint/decide",
+    "checkpoint/manifest",
+    "checkpoint/paths",
+    "checkpoint/listing",
+    "job/cycle",
+    "plan/",
+    "record/",
+    "state/",
+];
 
 /// Lines of a file, without its tests.
 const LONGEST_FILE: usize = 500;

@@ -23,6 +23,11 @@ pub fn refused(place: &Place, args: &[&str], code: i32, kind: &str, words: &[&st
 /// A job file with a fault: what is replaced by what, in the file of the flights job, and what must be said.
 const FAULTS: &[(&str, &str, &[&str])] = &[
     ("interval = ", "intervall = ", &["unknown key `intervall`", "did you mean `interval`", "job.toml:7"]),
+    (
+        "interval = ",
+        "max-concurrent = 2\nmin-pause = \"1s\"\ninterval = ",
+        &["max-concurrent = 2", "min-pause = ", "overlap", "job.toml:7", "job.toml:8"],
+    ),
     ("skip-lines", "skip_lines", &["unknown key `skip_lines`", "skip-lines"]),
     ("format = 1", "format = 2", &["format"]),
     ("[\"flights\"]", "[\"delays\"]", &["cycle", "parse → delays → parse"]),

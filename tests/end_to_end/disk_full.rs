@@ -62,6 +62,22 @@ fn no_room_for_checkpoints() {
 }
 
 #[test]
+fn no_room_for_checkpoints_is_waited_out_where_failures_are_tolerated() {
+    let input = sums::input(&mut Random::new(14), 0, 60_000);
+    let job = sums::job(&format!("{SOURCE}rate = 20000"));
+    let place = Place::new(&job.checkpoint("interval = \"40ms\"\ntolerable-failures = 1000\ndir = \"checkpoints\""));
+    let Some(disk) = Disk::mount(place.path("checkpoints"), 200) else { return };
+    place.write_lines("input.txt", &input);
+    let mut running = place.start(&["-p", "2", "--output", "json"]);
+    running.wait_for_stderr("degraded: checkpoint ");
+    disk.make_room();
+    let ended = running.wait().succeeds().says(&["No space left on device", "healthy again: checkpoint "]);
+    println!("{}", ended.stderr);
+    assert_eq!(ended.json()["failures"], serde_json::json!([]));
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
 fn no_room_for_output() {
     let job = |rate: &str| JobFile::new("20ms").source("lines", &format!("{SOURCE}{rate}")).file_sink("out", &["lines"]);
     let place = Place::new(&job("rate = 20000"));

@@ -11,6 +11,10 @@ mod broken_checkpoint;
 #[cfg(test)]
 mod broken_job;
 #[cfg(test)]
+mod cycle;
+#[cfg(test)]
+mod degraded;
+#[cfg(test)]
 mod disk_full;
 #[cfg(test)]
 mod environment;
@@ -28,6 +32,8 @@ mod generator;
 mod graphs;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod listing;
 #[cfg(test)]
 mod maps;
 #[cfg(test)]

@@ -176,6 +176,9 @@ fn a_job_without_checkpoints_in_between_is_exact_too() {
     running.kill();
     assert!(place.lines("out").is_empty());
     place.set_job(&job(""));
-    place.run(&[]).succeeds().says(&["starting run 1 again (attempt 2): it has no checkpoint yet"]);
+    let said =
+        ["checkpoints are off, because [checkpoint] has no `interval`", "starting run 1 again (attempt 2): it has no checkpoint yet"];
+    place.run(&[]).succeeds().says(&said);
     assert_lines(place.lines("out"), lines, "all of it");
+    assert_eq!(place.manifests(1).len(), 1, "the last one");
 }

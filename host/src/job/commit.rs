@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use crate::checkpoint::decide::Live;
-use crate::checkpoint::manifest::{Manifest, Trigger};
+use crate::checkpoint::manifest::{Manifest, Past, Trigger};
 use crate::checkpoint::pending::{CommitFacts, Ready, build_manifest};
 use crate::checkpoint::store::Store;
 use crate::clock;
@@ -81,7 +81,7 @@ impl Controller {
         while let Some((node, _)) = self.awaited.pop_front_if(|(_, epoch)| *epoch <= ready.epoch) {
             self.control.worked_off(node);
         }
-        self.history.recall(&manifest);
+        self.history.add(Past::of(&manifest));
         let failed = self.cycle.committed(ready.epoch, clock::now());
         if failed > 0 {
             self.observer.notice(&Notice::Healthy { checkpoint: ready.epoch, failed });

@@ -76,7 +76,7 @@ impl fmt::Display for Notice {
                 "checkpoints are off, because [checkpoint] has no `interval`: after a failure the job begins again from where it begins now",
             ),
             Notice::Degraded { checkpoint, reason, health: Health { failed_in_a_row, last_good }, tolerable } => {
-                write!(f, "degraded: checkpoint {checkpoint} has failed, {failed_in_a_row} in a row where {tolerable} may: {reason}")?;
+                write!(f, "degraded: checkpoint {checkpoint} has failed ({failed_in_a_row} in a row, {tolerable} are tolerated): {reason}")?;
                 match last_good {
                     Some((good, age)) => write!(f, "; the last good one is {good}, {} old", in_seconds(*age)),
                     None => f.write_str("; there is no good one yet"),

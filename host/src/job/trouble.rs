@@ -12,8 +12,8 @@ use super::Notice;
 use super::commit::Committing;
 use super::controller::{Controller, joined};
 
-/// Subtasks that are named in a message; of more only the number is told.
-const NAMED: usize = 6;
+/// Subtasks of a node that are named in a message; of more only the number is told.
+const NAMED: usize = 3;
 
 impl Controller {
     /// Gives up checkpoints that have taken too long.
@@ -36,12 +36,8 @@ impl Controller {
             (!subtasks.is_empty()).then_some((pending, subtasks))
         });
         let Some((pending, subtasks)) = missing else { return "its manifest is not written yet".into() };
-        let mut named: Vec<String> = subtasks.iter().take(NAMED).map(|(uid, subtask)| format!("`{uid}` (subtask {subtask})")).collect();
-        if subtasks.len() > NAMED {
-            named.push(format!("{} more", subtasks.len() - NAMED));
-        }
         let what = if pending == epoch { String::new() } else { format!(", of checkpoint {pending} on which it builds") };
-        format!("no acknowledgement yet from {}{what}", named.join(", "))
+        format!("no acknowledgement yet from {}{what}", named(&subtasks))
     }
 
     /// A checkpoint has failed. None but the first failure of a checkpoint counts.
@@ -103,5 +99,27 @@ impl Controller {
                 Err(error) => tracing::info!("the last commit did not come to its end: {error}"),
             }
         }
+    }
+}
+
+/// Subtasks, which stand node by node.
+fn named(subtasks: &[(&str, u16)]) -> String {
+    let node = |node: &[(&str, u16)]| {
+        let mut numbers: Vec<String> = node.iter().take(NAMED).map(|(_, subtask)| subtask.to_string()).collect();
+        numbers.extend((node.len() > NAMED).then(|| format!("{} more", node.len() - NAMED)));
+        format!("`{}` (subtask {})", node[0].0, numbers.join(", "))
+    };
+    subtasks.chunk_by(|(one, _), (other, _)| one == other).map(node).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subtasks_are_named_node_by_node() {
+        let many = (0..9).map(|subtask| ("b", subtask));
+        assert_eq!(named(&[("a", 0), ("a", 7)]), "`a` (subtask 0, 7)");
+        assert_eq!(named(&[("a", 1)].into_iter().chain(many).collect::<Vec<_>>()), "`a` (subtask 1), `b` (subtask 0, 1, 2, 6 more)");
     }
 }

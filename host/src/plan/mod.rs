@@ -14,7 +14,6 @@ pub(crate) mod suggest;
 mod waits;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
 pub use checkpoint::{CheckpointSettings, Compression, Mode};

@@ -97,6 +97,17 @@ impl Running {
         self.wait_until(&format!("{text:?} on stdout"), || text_of(&stdout).contains(text));
     }
 
+    /// Bytes of standard output so far.
+    pub fn stdout_len(&self) -> usize {
+        length(&self.stdout.as_ref().expect("it is collected").shared())
+    }
+
+    /// Waits until there is more standard output than so many bytes.
+    pub fn wait_for_stdout_beyond(&mut self, bytes: usize) {
+        let stdout = self.stdout.as_ref().expect("it is collected").shared();
+        self.wait_until("more on stdout", || length(&stdout) > bytes);
+    }
+
     /// Waits until it does nothing any more, because flow control holds it: it uses no CPU time over many looks.
     pub fn wait_for_rest(&mut self) {
         const LOOKS: u32 = 150;
@@ -194,6 +205,10 @@ struct Collected {
 
 fn text_of(bytes: &Mutex<Vec<u8>>) -> String {
     String::from_utf8_lossy(&bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+}
+
+fn length(bytes: &Mutex<Vec<u8>>) -> usize {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner).len()
 }
 
 impl Collected {

@@ -1,4 +1,4 @@
-//! For tests: passes records on, and takes its time for each.
+//! For tests: passes records on, and takes its time for each, or for one of them.
 
 use std::hint::black_box;
 
@@ -8,28 +8,31 @@ use serde::Deserialize;
 /// The operator.
 #[operator]
 pub struct Slow {
-    spins: u64,
+    config: Config,
 }
 
 /// `config` in the job file.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// Rounds of a loop that does nothing, for each record.
+    /// Rounds of a loop that does nothing, for each record that is slow.
     spins: u64,
+    /// The record that is slow; without, all are.
+    on: Option<String>,
 }
 
 #[operator]
 impl Slow {
     #[open]
     fn open(&mut self, context: &Context) -> Result<()> {
-        self.spins = context.config::<Config>()?.spins;
+        self.config = context.config()?;
         Ok(())
     }
 
     #[input]
     fn lines(&mut self, line: &str, out: &mut Output<String>) -> Result<()> {
-        for spin in 0..self.spins {
+        let is_slow = self.config.on.as_ref().is_none_or(|on| on == line);
+        for spin in 0..if is_slow { self.config.spins } else { 0 } {
             black_box(spin);
         }
         out.emit(line);

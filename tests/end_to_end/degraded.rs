@@ -1,0 +1,111 @@
+//! Storage that goes and comes back: the job goes on, says that it is degraded, and is exact.
+
+use std::fs;
+
+use crate::harness::{Place, Random, Running};
+use crate::sums;
+
+fn place(settings: &str, restart: &str, input: &[String]) -> Place {
+    let job = sums::job("type = \"file\"\npath = \"input.txt\"\nrate = 8000");
+    let place = Place::new(&job.restart(restart).checkpoint(&format!("interval = \"20ms\"\n{settings}\ndir = \"checkpoints\"")));
+    place.write_lines("input.txt", input);
+    place
+}
+
+const NO_RESTART: &str = "strategy = \"none\"";
+
+/// Puts a file into the place of the directory of checkpoints. The process sleeps meanwhile, lest it makes the directory anew.
+fn take_away(place: &Place, running: &Running) {
+    running.signal("STOP");
+    fs::rename(place.path("checkpoints"), place.path("away")).unwrap();
+    place.write("checkpoints", "");
+    running.signal("CONT");
+}
+
+/// Puts the directory back.
+fn give_back(place: &Place, running: &Running) {
+    running.signal("STOP");
+    fs::remove_file(place.path("checkpoints")).unwrap();
+    fs::rename(place.path("away"), place.path("checkpoints")).unwrap();
+    running.signal("CONT");
+}
+
+#[test]
+fn a_directory_that_is_gone_for_a_while_degrades_the_job_and_costs_nothing() {
+    let input = sums::input(&mut Random::new(41), 0, 24_000);
+    let place = place("tolerable-failures = 1000", NO_RESTART, &input);
+    let mut running = place.start(&["-p", "2", "--output", "json"]);
+    running.wait_until("some checkpoints", || place.newest(1) >= 3);
+    take_away(&place, &running);
+    running.wait_for_stderr("degraded: checkpoint ");
+    give_back(&place, &running);
+    running.wait_for_stderr("healthy again: checkpoint ");
+    let ended = running.wait().succeeds().says(&[" has failed (1 in a row, 1000 are tolerated): ", "can't be", "; the last good one is "]);
+    println!("{}", ended.stderr);
+    let summary = ended.json();
+    assert_eq!((&summary["attempt"]["attempt"], &summary["failures"]), (&1.into(), &serde_json::json!([])));
+    assert!(summary["failed-checkpoints"].as_u64() >= Some(1), "{summary}");
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn more_failures_in_a_row_than_are_tolerated_fail_the_attempt() {
+    let input = sums::input(&mut Random::new(42), 0, 24_000);
+    let place = place("tolerable-failures = 2", NO_RESTART, &input);
+    let mut running = place.start(&["-p", "2"]);
+    running.wait_until("some checkpoints", || place.newest(1) >= 3);
+    take_away(&place, &running);
+    let ended = running.wait().ends_with(6);
+    let ended = ended.says(&["degraded: checkpoint ", " has failed: ", "(3 have failed in a row, and `tolerable-failures` is 2)"]);
+    println!("{}", ended.stderr);
+    fs::remove_file(place.path("checkpoints")).unwrap();
+    fs::rename(place.path("away"), place.path("checkpoints")).unwrap();
+    place.run(&["-p", "3"]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn a_stop_waits_for_the_storage_to_come_back() {
+    let input = sums::input(&mut Random::new(43), 0, 24_000);
+    let place = place("tolerable-failures = 1000", NO_RESTART, &input);
+    let mut running = place.start(&["-p", "2"]);
+    running.wait_until("some checkpoints", || place.newest(1) >= 3);
+    take_away(&place, &running);
+    running.wait_for_stderr("degraded: checkpoint ");
+    running.signal("INT");
+    running.wait_for_stderr("stopping with a last checkpoint");
+    give_back(&place, &running);
+    running.wait().ends_with(130).says(&["healthy again: checkpoint "]);
+    assert_eq!(place.manifests(1).pop().unwrap().json["trigger"], "stop");
+    place.run(&["-p", "1"]).succeeds();
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn without_tolerance_attempts_follow_each_other_until_the_storage_is_back_and_remember_why() {
+    let input = sums::input(&mut Random::new(44), 0, 24_000);
+    let place = place("", "strategy = \"fixed-delay\"\nattempts = 1000000\ndelay = \"10ms\"", &input);
+    let mut running = place.start(&["-p", "2", "--output", "json"]);
+    running.wait_until("some checkpoints", || place.newest(1) >= 3);
+    take_away(&place, &running);
+    running.wait_for_stderr("attempt 1 has failed, another follows in 10ms: checkpoint ");
+    give_back(&place, &running);
+    let summary = running.wait().succeeds().json();
+    assert!(summary["attempt"]["attempt"].as_u64() >= Some(2), "{summary}");
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn a_job_that_is_to_stop_and_fails_is_not_begun_again() {
+    let input = sums::input(&mut Random::new(45), 0, 24_000);
+    let place = place("", "strategy = \"fixed-delay\"\ndelay = \"1day\"", &input);
+    let mut running = place.start(&["-p", "2"]);
+    running.wait_until("some checkpoints", || place.newest(1) >= 3);
+    running.signal("STOP");
+    fs::rename(place.path("checkpoints"), place.path("away")).unwrap();
+    place.write("checkpoints", "");
+    // Whether the attempt fails before it hears of it or afterwards.
+    running.signal("INT");
+    running.signal("CONT");
+    running.wait().ends_with(6).says(&["checkpoint ", " has failed: ", "(not tried again: it was "]);
+}
