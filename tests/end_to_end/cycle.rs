@@ -55,10 +55,10 @@ fn checkpoints_that_overlap_are_exact_through_kills() {
     let mut random = Random::new(32);
     let input = sums::input(&mut random, 0, 24_000);
     let settings = "interval = \"1ms\"\nmax-concurrent = 3\nnum-retained = 50";
-    let place = place(settings, "rate = 4000", &input);
+    let place = place(settings, "rate = 3000", &input);
     kill_and_resume(&place, &mut random, 6, &["1", "2", "3"], |random| match random.below(4) {
         0 => Moment::Claimed,
-        _ => Moment::Checkpoints(1 + random.below(30)),
+        _ => Moment::Checkpoints(1 + random.below(12)),
     });
     place.set_job(&job(settings, ""));
     place.run(&["-p", "3"]).succeeds().says(&["resuming run 1 from checkpoint "]);

@@ -84,14 +84,30 @@ fn a_stop_waits_for_the_storage_to_come_back() {
 #[test]
 fn without_tolerance_attempts_follow_each_other_until_the_storage_is_back_and_remember_why() {
     let input = sums::input(&mut Random::new(44), 0, 24_000);
-    let place = place("", "strategy = \"fixed-delay\"\nattempts = 1000000\ndelay = \"10ms\"", &input);
+    let place = place("num-retained = 10000", "strategy = \"fixed-delay\"\nattempts = 1000000\ndelay = \"10ms\"", &input);
     let mut running = place.start(&["-p", "2", "--output", "json"]);
     running.wait_until("some checkpoints", || place.newest(1) >= 3);
     take_away(&place, &running);
     running.wait_for_stderr("attempt 1 has failed, another follows in 10ms: checkpoint ");
     give_back(&place, &running);
-    let summary = running.wait().succeeds().json();
+    let ended = running.wait().succeeds();
+    let summary = ended.json();
     assert!(summary["attempt"]["attempt"].as_u64() >= Some(2), "{summary}");
+    let number =
+        ended.stderr.split_once("follows in 10ms: checkpoint ").and_then(|(_, rest)| rest.split_once(" has failed")).expect("which").0;
+    let number: u64 = number.parse().expect("a number");
+    let manifests = place.manifests(1);
+    // Its commit may have been durable, and only the answer was lost.
+    let is_committed = manifests.iter().any(|manifest| manifest.checkpoint == number && manifest.json["attempt"]["attempt"] == 1);
+    let histories = manifests.iter().filter_map(|manifest| manifest.json["history"].as_array());
+    let is_told = histories.flatten().any(|past| {
+        let reason = past["reason"].as_str().unwrap_or_default();
+        past["attempt"] == 1 && past["checkpoint"] == number && past["state"] == "failed" && reason.contains("can't be")
+    });
+    assert!(
+        is_told != is_committed,
+        "a later attempt tells why checkpoint {number} has failed: {is_told}; it was committed: {is_committed}"
+    );
     sums::check(&place.lines("out"), &[input]);
 }
 

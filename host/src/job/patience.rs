@@ -26,11 +26,9 @@ pub(super) struct Trouble {
 }
 
 /// For one checkpoint.
-#[derive(Clone)]
 pub(super) struct Patience(Option<Patient>);
 
 /// What it takes to be patient.
-#[derive(Clone)]
 pub(super) struct Patient {
     pub(super) store: Store,
     pub(super) attempt: AttemptId,
