@@ -153,7 +153,7 @@
 //! * `#[input(name = "…")]`: the port's name, if it is not the method's.
 //! * `#[input(broadcast)]`: every subtask gets every record, all in the same order. There is no key: `meta` is a `&Meta`, state that is
 //!   kept per key can't be used, and what is sent on goes through a [`KeyedOutput`] if the operator has keys; each subtask
-//!   sends it. An error here fails the job, whatever its settings say.
+//!   sends it, and counts it. An error here fails the job, whatever its settings say.
 //! * `#[input(waits_for = "…")]`: the broadcast input of this name is worked off to its end before the first record comes here.
 //!
 //! An [`Output`] keeps the key of the record at hand, so on a broadcast input of an operator with keys it isn't compiled:
@@ -220,7 +220,8 @@
 //!
 //! A job that goes on with a newer version of the operator compares each state in the checkpoint with the operator's, before anything is
 //! touched. Where only optional fields were added to structs, however deep within lists, maps, tuples, options and enums, or fields put
-//! into another order, values are rewritten without any code: what was added is `None`. Any other change needs a function from the old
+//! into another order, values are rewritten without any code, from one version to the next: what was added is `None`. Any other change of
+//! values, or one over several versions, needs a function from the old
 //! type to the new one, a value at a time (of a list an element, of a map a field's value, of aggregating state an accumulator). What
 //! has no way is refused, and the checkpoint can still be restored with the component that wrote it.
 //!
@@ -288,7 +289,11 @@
 //! The old type is the one that the function takes, and its schema has to be that of the checkpoint. There may be one function for each
 //! other version, a closure too, and also for a higher one: `migrate(1 => from_v1, 3 => back_from_v3)` in version 2 is the way back.
 //! Where the version was raised and the type is the same, the meaning must have changed, so that needs a function as well. The kind of a
-//! state, its key, a map's fields, and whether values expire can't be migrated: that is another state, with another name.
+//! state, its key, a map's fields, and whether values expire can't be migrated: that is another state, with another name. Nor can a state
+//! that a checkpoint has be taken away or renamed.
+//!
+//! A function for migration does nothing but that: it must not log or count, as there is no job around it. The schema of
+//! [`Json<T>`](Json) is always `json`, whatever `T` is: raise the version by hand when it changes, and give a function.
 //!
 //! # When something is wrong
 //!

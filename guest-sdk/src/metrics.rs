@@ -36,12 +36,19 @@ use std::cell::RefCell;
 use crate::backend::Backend;
 use crate::scope;
 
-/// Adds to a counter. The host keeps few metrics for an operator, so names are written down and not made up from data.
+/// Adds to a counter. The host keeps few metrics for an operator, so names are written down and not made up from data. A name has up to
+/// 100 letters, digits, `_`, `-` and `.`, and is not a gauge's as well.
+///
+/// # Panics
+/// If it can't be a name.
 pub fn count(metric: &'static str, by: u64) {
     METRICS.with_borrow_mut(|metrics| change(&mut metrics.counters, metric, Backend::count, |sum| sum.unwrap_or(0).saturating_add(by)));
 }
 
-/// Sets a gauge.
+/// Sets a gauge. Names are as those of counters.
+///
+/// # Panics
+/// If it can't be a name.
 pub fn gauge(metric: &'static str, value: f64) {
     METRICS.with_borrow_mut(|metrics| change(&mut metrics.gauges, metric, Backend::gauge, |_| value));
 }
@@ -72,6 +79,8 @@ fn change<T: Copy>(metrics: &mut Vec<Metric<T>>, name: &'static str, tell: fn(&B
     // Few, and mostly named at one place, so that the first comparison tells.
     let found = metrics.iter().position(|metric| std::ptr::eq(metric.name, name) || metric.name == name);
     let index = found.unwrap_or_else(|| {
+        let fits = (1..=100).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        assert!(fits, "`{}` can't be the name of a metric", name.escape_debug());
         metrics.push(Metric { name, tell, now: None, before: None, record: None });
         metrics.len() - 1
     });

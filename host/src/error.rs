@@ -89,12 +89,13 @@ struct Inner {
     help: Option<String>,
     problems: Vec<Problem>,
     about_a_record: bool,
+    for_people: bool,
 }
 
 impl Error {
     /// An error of `kind` whose `message` says in one line what went wrong, naming the job, operator, record or setting.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, message: message.into(), help: None, problems: Vec::new(), about_a_record: false }))
+        Error(Box::new(Inner { kind, message: message.into(), help: None, problems: Vec::new(), about_a_record: false, for_people: false }))
     }
 
     /// All faults found in a job file, at once.
@@ -103,7 +104,7 @@ impl Error {
             [only] => format!("{}:{}: {}", only.file.display(), only.line(), only.message),
             many => format!("{} problems in {}", many.len(), many.first().map(|p| p.file.display().to_string()).unwrap_or_default()),
         };
-        Error(Box::new(Inner { kind: Kind::Config, message, help: None, problems, about_a_record: false }))
+        Error(Box::new(Inner { kind: Kind::Config, message, help: None, problems, about_a_record: false, for_people: false }))
     }
 
     /// Adds what to do about it.
@@ -122,6 +123,20 @@ impl Error {
     pub fn about_a_record(mut self) -> Self {
         self.0.about_a_record = true;
         self
+    }
+
+    /// Notes that it stays so until people mend something: to try again is of no use.
+    pub fn for_people(mut self) -> Self {
+        self.0.for_people = true;
+        self
+    }
+
+    /// Whether it stays so until people mend something: because it was noted, or is of a kind of which that is true.
+    pub fn is_for_people(&self) -> bool {
+        match self.0.kind {
+            Kind::Config | Kind::Component | Kind::Checkpoint | Kind::Fenced => true,
+            Kind::Job | Kind::Storage | Kind::Internal => self.0.for_people,
+        }
     }
 
     /// Whether it is about a record.

@@ -61,6 +61,15 @@ fn grants_that_can_not_be_are_refused_without_showing_a_value() {
         let ended = place(&format!("[operator.grants]\nenvironment = [{entry}]")).run(&[]).ends_with(3).says(&["operator `open`", said]);
         assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
     }
+    for written in [
+        "grants = [\"A=s3cret\"]",
+        "grant = { environment = [\"A=s3cret\"] }",
+        "[operator.grants]\nenvironment = [\"A=s3cret]",
+        "[operator.grants.environment]\nA = \"s3cret\"",
+    ] {
+        let ended = place(written).run(&[]).ends_with(3);
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
     for grants in ["environment = \"A=s3cret\"", "environment = { A = \"s3cret\" }", "enviroment = [\"A=s3cret\"]"] {
         let ended = place(&format!("[operator.grants]\n{grants}")).run(&[]).ends_with(3).says(&["operator `open`: grants", "nviro"]);
         assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);

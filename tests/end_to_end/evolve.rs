@@ -20,7 +20,7 @@ fn job(version: &str, rate: &str) -> JobFile {
         .file_sink("out", &["evolve"])
 }
 
-const SLOW: &str = "rate = 3000";
+const SLOW: &str = "rate = 1000";
 
 fn place(input: &[String]) -> Place {
     let place = Place::new(&job("v1", SLOW));

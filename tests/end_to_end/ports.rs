@@ -72,13 +72,13 @@ fn flights_get_their_airlines_names_also_when_the_job_is_killed_in_the_middle() 
 /// The table takes more than a second to come, and the flights are there at once.
 #[test]
 fn no_flight_comes_before_the_last_airline_whenever_the_job_is_killed() {
-    let place = place_of_enrich("rate = 6000", "rate = 10");
+    let place = place_of_enrich("rate = 6000", "rate = 30");
     let mut random = Random::new(41);
     kill_and_resume(&place, &mut random, 10, &["1", "2", "3", "4"], |random| match random.below(4) {
         0 => Moment::Claimed,
         _ => Moment::Checkpoints(1 + random.below(6)),
     });
-    place.set_job(&enrich("", "rate = 10"));
+    place.set_job(&enrich("", "rate = 30"));
     place.run(&["-p", "3"]).succeeds().says(&["resuming run 1 from checkpoint "]);
     check_enriched(&place, "killed ten times");
 }
@@ -221,7 +221,6 @@ fn an_error_on_a_broadcast_record_fails_the_job_whatever_its_settings_say() {
 fn copies_of_a_table_that_differ_are_never_committed() {
     let place = place_of_table("config = { differ = true }", &["1,1"]);
     let ended = place.run(&["-p", "2"]);
-    assert_ne!(ended.code(), Some(0), "{}", ended.stderr);
-    ended.says(&["operator `table`", "state `table`"]);
+    ended.ends_with(1).says(&["operator `table`", "state `table`"]);
     assert!(place.lines("out").is_empty(), "what nobody may rely on is not published");
 }

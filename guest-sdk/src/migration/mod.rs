@@ -1,7 +1,8 @@
 //! Migrations: how values that another version of an operator has written become values of this one.
 //!
 //! What a field's `#[state(migrate(…))]` says of a version counts. Of a version of which it says nothing, values are taken over if only
-//! optional fields were added to structs, or fields put into another order: that needs no code, only the two schemas.
+//! optional fields were added to structs, or fields put into another order, and no version lies between: that needs no code, only the two
+//! schemas.
 
 mod plan;
 #[cfg(test)]
@@ -92,6 +93,9 @@ fn find(now: &StateDescriptor, migrations: Vec<Migration>, version: u32, schema:
     if schema == now.schema && version != now.version {
         // The type tells of no change, so it must be the meaning that has changed.
         return Err(Error::new(format_args!("the schema is the same, and the version is not: {to_say}")));
+    }
+    if version.abs_diff(now.version) > 1 {
+        return Err(Error::new(format_args!("a version lies between, in which the meaning may have changed: {to_say}")));
     }
     let plan = Plan::new(schema, &now.schema);
     let plan = plan.map_err(|reason| Error::new(format_args!("only added optional fields need no code, and {reason}: {to_say}")))?;

@@ -427,9 +427,9 @@ fn a_snapshot_that_does_not_fit_changes_nothing() {
         `#[state(version = 1, migrate(2 => …))]` says how values are rewritten";
     assert_eq!(refused(one.try_restore(&before)), down);
     let mut three = Harness::<Three>::new();
-    let unchanged = "state `sum`: the schema is the same, and the version is not: \
+    let jump = "state `last`: a version lies between, in which the meaning may have changed: \
         `#[state(version = 3, migrate(1 => …))]` says how values are rewritten";
-    assert_eq!(refused(three.try_restore(&snapshot_of_one(1))), unchanged);
+    assert_eq!(refused(three.try_restore(&snapshot_of_one(1))), jump);
 }
 
 #[operator]
@@ -454,6 +454,9 @@ fn a_migration_is_offered_from_the_schema_that_it_takes_and_no_other() {
     let same_version = "only added optional fields need no code, and bytes has become text: \
         `#[state(version = 3, migrate(2 => …))]` says how values are rewritten";
     assert_eq!(ask(0, 2, "bytes").unwrap_err().message(), same_version);
+    let same_schema =
+        "the schema is the same, and the version is not: `#[state(version = 2, migrate(3 => …))]` says how values are rewritten";
+    assert_eq!(ask(0, 3, "text").unwrap_err().message(), same_schema);
     let other = ask(0, 1, "postcard:u32").unwrap_err();
     assert_eq!(other.message(), "the migration from version 1 takes postcard:u64: u32 has become u64");
     let fewer = ask(0, 1, "postcard:{}").unwrap_err();

@@ -24,8 +24,9 @@ const ALL: u32 = 0;
 
 /// A map that every subtask has, equal on all of them, from fields of type `F`, ordered as such, to values of type `T`. Every method can
 /// read it, with or without a key at hand. It is changed by methods marked `#[input(broadcast)]` only, whose records every subtask gets, all
-/// in the same order: so the copies stay equal if what such a method does depends on nothing but its records and this state. A checkpoint
-/// fails, and the job with it, if they are not.
+/// in the same order: so the copies stay equal if what such a method does depends on nothing but its records and this state. They differ,
+/// too, if values hold a `HashMap` or a `HashSet`, whose order is another one on each subtask: use a `BTreeMap` or a `BTreeSet`. A checkpoint
+/// fails, and the job with it, if the copies are not equal.
 ///
 /// ```
 /// use cofferdam_sdk::prelude::*;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::secrets;
 use crate::error::{Error, Kind, Problem, Result};
 use crate::plan::Plan;
 
@@ -16,7 +17,7 @@ pub(super) struct Faults {
     file: PathBuf,
     text: String,
     /// The text without what must not be shown; its places are those of `text`.
-    shown: RefCell<String>,
+    shown: String,
     found: RefCell<Vec<Fault>>,
 }
 
@@ -28,7 +29,7 @@ struct Fault {
 
 impl Faults {
     pub(super) fn new(file: &Path, text: String) -> Self {
-        Faults { file: file.into(), shown: RefCell::new(text.clone()), text, found: RefCell::new(Vec::new()) }
+        Faults { file: file.into(), shown: secrets::hidden(&text), text, found: RefCell::new(Vec::new()) }
     }
 
     pub(super) fn file(&self) -> &Path {
@@ -45,18 +46,10 @@ impl Faults {
         self.found.borrow_mut().push(Fault { span, message: message.into(), help });
     }
 
-    /// Has what follows the first `=` within `span` not be shown, neither in messages nor in the lines around them.
-    pub(super) fn hide_value(&self, span: Span) {
-        let Some((name, value)) = self.text.get(span.clone()).and_then(|written| written.split_once('=')) else { return };
-        let stars: String = value.chars().map(|c| if c.is_control() { c.to_string() } else { "*".repeat(c.len_utf8()) }).collect();
-        self.shown.borrow_mut().replace_range(span.start + name.len() + 1..span.end, &stars);
-    }
-
     /// What stands at `span`, in one short line that is safe to print, whatever it holds.
     pub(super) fn quote(&self, span: Span) -> String {
         const LONGEST: usize = 40;
-        let shown = self.shown.borrow();
-        let text: String = shown.get(span).unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let text: String = self.shown.get(span).unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         match text.char_indices().nth(LONGEST) {
             Some((cut, _)) => format!("{}…", &text[..cut]),
             None => text,
@@ -76,7 +69,7 @@ impl Faults {
             return plan.ok_or_else(bug);
         }
         found.sort_by_key(|fault| (fault.span.start, fault.span.end));
-        let text: Arc<str> = self.shown.into_inner().into();
+        let text: Arc<str> = self.shown.into();
         let problem = |Fault { span, message, help }| Problem { message, help, file: self.file.clone(), text: Arc::clone(&text), span };
         Err(Error::problems(found.into_iter().map(problem).collect()))
     }

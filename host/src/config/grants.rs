@@ -1,4 +1,4 @@
-//! `grants` of an operator. Values may be secrets, so no message shows them, not even in the lines around a fault.
+//! `grants` of an operator. Values may be secrets, so no message shows them; see `secrets`.
 
 use super::section::Section;
 use crate::plan::{Grants, Variable};
@@ -9,7 +9,6 @@ const HOW: &str = "name each variable, with a value or with the host's: `environ
 pub(super) fn read(operator: &mut Section<'_>) -> Grants {
     let mut grants = Grants::default();
     let Some(mut section) = operator.section("grants") else { return grants };
-    section.hide_values();
     for text in section.texts("environment", HOW) {
         let (name, value) = match text.get_ref().split_once('=') {
             Some((name, value)) => (name, Some(value)),

@@ -13,6 +13,7 @@ mod links;
 mod locations;
 mod nodes;
 mod restart;
+mod secrets;
 mod section;
 mod setting;
 

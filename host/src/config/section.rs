@@ -125,14 +125,6 @@ impl<'a> Section<'a> {
         items.iter().filter_map(read).collect()
     }
 
-    /// Has what stands after a `=` in any value here, whether it is under a known key or not, never be shown.
-    pub(super) fn hide_values(&self) {
-        for value in self.table.values() {
-            let items = value.get_ref().as_array().map_or_else(|| vec![value], |items| items.iter().collect());
-            items.into_iter().for_each(|item| self.faults.hide_value(item.span()));
-        }
-    }
-
     /// A table under a key that may be absent, as it stands, with its place.
     fn table(&mut self, key: &'static str) -> Option<(&'a DeTable<'a>, Span)> {
         let value = self.value(key)?;

@@ -51,7 +51,8 @@ fn write_all(uid: &str, out: impl Write, values: &Column) -> Result<()> {
         let _ = out.into_parts();
         match error.kind() {
             ErrorKind::BrokenPipe => Error::new(Kind::Job, format!("sink `{uid}`: stdout was closed"))
-                .help("whatever read this output has ended; write to a file sink to keep all of it"),
+                .help("whatever read this output has ended; write to a file sink to keep all of it")
+                .for_people(),
             _ => Error::new(Kind::Storage, format!("sink `{uid}`: can't write to stdout: {error}")),
         }
     })

@@ -133,7 +133,7 @@ impl OperatorStage {
             );
             return Err(Error::new(Kind::Job, message)
                 .help("mend the operator or its input, or raise the operator's `max-errors`")
-                .about_a_record());
+                .for_people());
         }
         tracing::debug!(operator = context.operator, subtask, record = whole.describe(record), "failed: {why}");
         if settings.on_error == OnError::DeadLetter {

@@ -67,7 +67,7 @@ impl OperatorStage {
     pub(super) fn open(place: OperatorPlace, state: SubtaskState, outboxes: Vec<Outbox>) -> Result<Self> {
         let OperatorSettings { limits, on_error, max_errors, .. } = place.settings;
         let instance = Instance::open(&place.component, &place.context, limits, on_error, state, outboxes)
-            .map_err(|unopened| place.error("opening it", &unopened.failure, Blame::Operator))?;
+            .map_err(|unopened| place.error("opening it", &unopened.failure, Blame::Operator).for_people())?;
         Ok(OperatorStage {
             place,
             instance: Some(instance),

@@ -38,14 +38,15 @@ struct Choice {
     may_double: bool,
 }
 
-/// Begins an attempt of a job. Whatever is wrong with the checkpoint is found before the claim, so that nothing has changed then.
-pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options) -> Result<Begun> {
-    let Choice { run, mut point, asked, may_double } = choose(store, prepared, options).await?;
+/// Begins an attempt of a job. Whatever is wrong with the checkpoint is found before the claim, so that nothing has changed then. None if
+/// nothing is left to do: the attempt `after`, one of this process that has failed, came as far as the job's last commit.
+pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Begun>> {
+    let Some(Choice { run, mut point, asked, may_double }) = choose(store, prepared, options, after).await? else { return Ok(None) };
     let mut beginning = read(store, point.as_ref(), prepared).await?;
     let path = |point: &RestorePoint| point.path.canonicalize().unwrap_or_else(|_| point.path.clone()).display().to_string();
     let from = point.as_ref().filter(|_| asked).map(path);
     let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), from.as_deref()).await?;
-    if run == RunChoice::Newest {
+    if run != RunChoice::Fresh {
         // An attempt that was still running may have committed in between.
         match &point {
             Some(point) if asked => still_newest(point, &log, may_double)?,
@@ -69,7 +70,7 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options)
     }
     sinks::prepare(prepared, attempt).await?;
     let epoch = next_epoch(&log).max(point.as_ref().map_or(0, |point| point.manifest.checkpoint + 1));
-    Ok(Begun { attempt, slot: slot + 1, epoch, point, origin, beginning })
+    Ok(Some(Begun { attempt, slot: slot + 1, epoch, point, origin, beginning }))
 }
 
 /// What was migrated is as no file holds it. The attempt's first checkpoint names what it writes of it, which is all, and nothing of what
@@ -113,30 +114,38 @@ async fn read(store: &Store, point: Option<&RestorePoint>, prepared: &Prepared) 
     }
 }
 
-async fn choose(store: &Store, prepared: &Prepared, options: &Options) -> Result<Choice> {
-    if options.fresh {
-        return Ok(Choice { run: RunChoice::Fresh, point: None, asked: false, may_double: false });
+async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Choice>> {
+    if let (true, None) = (options.fresh, after) {
+        return Ok(Some(Choice { run: RunChoice::Fresh, point: None, asked: false, may_double: false }));
     }
+    let run = after.map_or(RunChoice::Newest, RunChoice::After);
     let newest = match store.runs().await?.last() {
         Some(&run) => Some(store.log(run).await?),
         None => None,
     };
-    if let Some(wanted) = &options.from {
-        return asked(store.load(wanted).await?, newest.as_ref(), options);
+    if let (Some(wanted), None) = (&options.from, after) {
+        return asked(store.load(wanted).await?, newest.as_ref(), options).map(Some);
     }
-    let Some(log) = newest else { return Ok(Choice { run: RunChoice::Newest, point: None, asked: false, may_double: false }) };
+    let Some(log) = newest else { return Ok(Some(Choice { run, point: None, asked: false, may_double: false })) };
     if let Some(from) = unfulfilled(&log) {
         // The last attempt was told where to begin, and has not committed anything since: that still holds.
         let point = store.load(from).await?;
-        return Ok(Choice { run: RunChoice::Newest, point: Some(point), asked: true, may_double: true });
+        return Ok(Some(Choice { run, point: Some(point), asked: true, may_double: true }));
     }
     match restore_point(&log, log.last_slot() + 1)? {
         Some(point) if point.manifest.finished => {
             // It may have been killed between its last commit and the publication.
             publish(store, prepared, &point).await?;
-            Ok(Choice { run: RunChoice::Fresh, point: None, asked: false, may_double: false })
+            match after {
+                Some(after) if log.run > after.run || log.last_attempt() > after.attempt => {
+                    Ok(Some(Choice { run, point: Some(point), asked: false, may_double: false }))
+                }
+                // It is this job that has come to its end, and not to be done once more.
+                Some(_) => Ok(None),
+                None => Ok(Some(Choice { run: RunChoice::Fresh, point: None, asked: false, may_double: false })),
+            }
         }
-        point => Ok(Choice { run: RunChoice::Newest, point, asked: false, may_double: false }),
+        point => Ok(Some(Choice { run, point, asked: false, may_double: false })),
     }
 }
 

@@ -208,7 +208,7 @@ async fn read_operator_state(
         (before, maps) = apart(move || Ok((migration.rewrite_lists(before)?, migration.rewrite_maps(maps)?))).await?;
     }
     spread(states, &before, maps, prepared.plan.parallelism).map_err(|state| {
-        let message = format!("operator `{}`: union list `{}` has more than 4 GiB in all subtasks together", part.uid, states[state].name);
+        let message = format!("operator `{}`: list `{}` would have more than 4 GiB in one subtask", part.uid, states[state].name);
         Error::new(Kind::Checkpoint, message).help("go back to an older checkpoint with `-s`, and let each subtask keep less in it")
     })
 }

@@ -1,6 +1,7 @@
 //! Running a job in the foreground: from a plan to its summary.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -18,7 +19,7 @@ use super::controller::{Controller, Parties};
 use super::prepare::{Prepared, Report};
 use super::signal::Signals;
 use super::strategy::{Next, Strategy};
-use super::{FailedAttempt, NodeTotals, Notice, Observer, Outcome, Restored, Summary};
+use super::{FailedAttempt, NodeTotals, Notice, Observer, Outcome, OwnMetrics, Restored, Summary};
 
 /// How a run is to begin.
 #[derive(Clone, Debug, Default)]
@@ -51,18 +52,18 @@ pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Resul
     runtime()?.block_on(attempts(prepared, options, observer)).map_err(named)
 }
 
-/// One attempt after the other. One that does not get as far as its claim is the only one: whoever has started the job is there to mend
-/// what is wrong.
+/// One attempt after the other. If the first one does not begin, it is the only one: whoever has started the job is there to mend what is
+/// wrong.
 async fn attempts(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn Observer>) -> Result<Summary> {
     let mut signals = listen()?;
     let mut strategy = Strategy::new(prepared.plan.restart.clone());
-    let (mut options, mut failures, mut legacy) = (options.clone(), Vec::new(), Legacy::default());
+    let (mut failures, mut legacy) = (Vec::new(), Legacy::default());
     if prepared.plan.checkpoint.interval.is_none() {
         observer.notice(&Notice::Unchecked);
     }
     loop {
         let began = clock::now();
-        let error = match attempt(&prepared, &options, &observer, &mut signals, &mut legacy).await {
+        let error = match attempt(&prepared, options, &observer, &mut signals, &mut legacy).await {
             Ok(summary) => return Ok(Summary { failures, ..summary }),
             Err(error) => error,
         };
@@ -80,8 +81,6 @@ async fn attempts(prepared: Arc<Prepared>, options: &Options, observer: Arc<dyn 
             () = tokio::time::sleep(delay) => {}
             Some(_) = signals.recv() => return Err(for_good(error, Some("it was stopped before the next attempt".into()))),
         }
-        // The next one goes on with the run that this one has claimed, whatever was asked for.
-        options = Options::default();
     }
 }
 
@@ -120,7 +119,9 @@ async fn attempt(
     let plan = Arc::clone(&prepared.plan);
     let store = Store::open(&plan.checkpoint.dir, &plan.name).await?;
     let started = clock::now();
-    let mut begun = begin(&store, prepared, options).await?;
+    let Some(mut begun) = begin(&store, prepared, options, legacy.attempt).await? else {
+        return Ok(over(&plan, legacy.attempt, started));
+    };
     legacy.attempt = Some(begun.attempt);
     let restored = begun.point.as_ref().map(restored);
     observer.notice(&match &restored {
@@ -183,6 +184,37 @@ async fn attempt(
         freezes: metrics.freezes(),
         slices: metrics.slices(),
     })
+}
+
+/// An attempt that had nothing left to do, because the one before it has failed after the last commit.
+fn over(plan: &Plan, attempt: Option<AttemptId>, started: Instant) -> Summary {
+    let node = |node: &crate::plan::Node| NodeTotals {
+        uid: node.uid.clone(),
+        kind: kind(&node.kind),
+        records_in: 0,
+        records_out: 0,
+        records_failed: 0,
+        own: OwnMetrics::default(),
+    };
+    let metrics = Metrics::new(plan.nodes.len(), plan.parallelism);
+    Summary {
+        job: plan.name.clone(),
+        attempt: attempt.unwrap_or(AttemptId { run: 0, attempt: 0 }),
+        outcome: Outcome::Finished,
+        signal: None,
+        restored: None,
+        failures: Vec::new(),
+        parallelism: plan.parallelism,
+        seconds: (clock::now() - started).as_secs_f64(),
+        cpu_seconds: clock::cpu().as_secs_f64(),
+        nodes: plan.nodes.iter().map(node).collect(),
+        checkpoints: 0,
+        failed_checkpoints: 0,
+        last_checkpoint: None,
+        checkpoint_bytes: 0,
+        freezes: metrics.freezes(),
+        slices: metrics.slices(),
+    }
 }
 
 /// Most of what can go wrong once a newer attempt has taken over is a consequence of that, such as files that it has cleared away.

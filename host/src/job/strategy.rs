@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::plan::Restart;
 
 /// Decides about the attempts of one job in one process.
 pub(super) struct Strategy {
     settings: Restart,
-    /// When attempts failed, as far back as it matters.
+    /// When attempts failed, as far back as a rate of failures counts them.
     failures: VecDeque<Instant>,
     /// Failures in all, or since the delay was the first one.
     count: u64,
@@ -35,7 +35,7 @@ impl Strategy {
 
     /// An attempt that began at `began` has failed `now`. `random` lies between -1 and 1.
     pub(super) fn failed(&mut self, error: &Error, began: Instant, now: Instant, random: f64) -> Next {
-        if !may_pass(error.kind()) {
+        if error.is_for_people() {
             return Next::Fail(None);
         }
         let record = error.is_about_a_record().then(|| error.message().to_owned());
@@ -43,7 +43,6 @@ impl Strategy {
             return Next::Fail(Some("the same record has failed twice in a row, and would again".into()));
         }
         self.record = record;
-        self.failures.push_back(now);
         match self.settings {
             Restart::None => Next::Fail(None),
             Restart::FixedDelay { attempts, delay } => self.while_fewer_than(attempts, delay),
@@ -56,6 +55,7 @@ impl Strategy {
                 self.while_fewer_than(attempts.unwrap_or(u64::MAX), delay)
             }
             Restart::FailureRate { failures, interval, delay } => {
+                self.failures.push_back(now);
                 while self.failures.pop_front_if(|failure| now - *failure >= interval).is_some() {}
                 if self.failures.len() as u64 > failures {
                     let interval = humantime::format_duration(interval);
@@ -75,19 +75,11 @@ impl Strategy {
     }
 }
 
-/// Whether another attempt may succeed where this one failed. What is wrong with the job, its components or its checkpoints stays so,
-/// and whoever has taken over is not to be disturbed.
-fn may_pass(kind: Kind) -> bool {
-    match kind {
-        Kind::Job | Kind::Storage | Kind::Internal => true,
-        Kind::Config | Kind::Component | Kind::Checkpoint | Kind::Fenced => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock;
+    use crate::error::Kind;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -150,6 +142,7 @@ mod tests {
         for kind in [Kind::Config, Kind::Component, Kind::Checkpoint, Kind::Fenced] {
             assert_eq!(strategy.failed(&Error::new(kind, "x"), now, now, 0.0), Next::Fail(None));
         }
+        assert_eq!(strategy.failed(&lost().for_people(), now, now, 0.0), Next::Fail(None));
         let record = |number: u32| Error::new(Kind::Job, format!("record {number} is bad")).about_a_record();
         assert_eq!(strategy.failed(&record(1), now, now, 0.0), again(1.0));
         assert_eq!(strategy.failed(&record(2), now, now, 0.0), again(1.5));

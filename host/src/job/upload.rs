@@ -74,7 +74,7 @@ impl Upload {
         let mut operator_state = Vec::new();
         let SnapshotId { subtask, epoch, .. } = self.id;
         // It is the same on all subtasks, so one writes it for all.
-        if let Some(maps) = whole.maps.filter(|_| subtask == 0) {
+        if let Some(maps) = whole.maps.filter(|maps| subtask == 0 && !maps.is_empty()) {
             let (uid, states) = (self.uid.clone(), Arc::clone(&self.states));
             operator_state.push(self.write_whole(move || file::write_broadcast(&uid, epoch, &states, &maps), &mut patience).await?);
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::suggest::closest;
-use super::waits::{sources_of, waits};
+use super::waits::{above, sources_of, waits};
 use super::{
     DEAD_LETTER, Descriptor, Input, InputPort, Node, NodeKind, OnError, OutputPort, Partitioning, Plan, Schema, SinkSettings, order,
 };
@@ -123,6 +123,11 @@ impl View<'_> {
         if let Some(&both) = awaited.intersection(&waiting).next() {
             let message = format!("{what}, but {} feeds both", name(&self.plan.nodes[both]));
             return Some(Misfit::new(message, "feed them from different sources"));
+        }
+        let finishes = |node: &usize| self.descriptor(*node).is_some_and(|descriptor| descriptor.finish_hook);
+        if let Some(late) = above(self.plan, node, descriptor, first).into_iter().find(finishes) {
+            let message = format!("{what}, but {} may send to it when all input of the job has ended", name(&self.plan.nodes[late]));
+            return Some(Misfit::new(message, "feed it without an operator that has a finish hook"));
         }
         let endless = awaited.into_iter().find(|&source| self.plan.nodes[source].is_endless())?;
         let message = format!("{what}, but {} has no end", name(&self.plan.nodes[endless]));

@@ -20,16 +20,19 @@ pub fn waits(plan: &Plan, descriptors: &[Option<Descriptor>]) -> Vec<Vec<usize>>
 
 /// All sources above an input of an operator.
 pub(super) fn sources_of(plan: &Plan, node: usize, descriptor: &Descriptor, port: &str) -> BTreeSet<usize> {
+    above(plan, node, descriptor, port).into_iter().filter(|&node| plan.nodes[node].inputs.is_empty()).collect()
+}
+
+/// All nodes above an input of an operator.
+pub(super) fn above(plan: &Plan, node: usize, descriptor: &Descriptor, port: &str) -> BTreeSet<usize> {
     let place = descriptor.input(Some(port));
     let feeds = plan.nodes[node].inputs.iter().filter(|input| place.is_some() && descriptor.input(input.to.as_deref()) == place);
     let mut todo: Vec<usize> = feeds.map(|input| input.node).collect();
-    let (mut seen, mut sources) = (BTreeSet::new(), BTreeSet::new());
+    let mut above = BTreeSet::new();
     while let Some(node) = todo.pop() {
-        if seen.insert(node) {
-            let inputs = &plan.nodes[node].inputs;
-            todo.extend(inputs.iter().map(|input| input.node));
-            sources.extend(inputs.is_empty().then_some(node));
+        if above.insert(node) {
+            todo.extend(plan.nodes[node].inputs.iter().map(|input| input.node));
         }
     }
-    sources
+    above
 }

@@ -120,7 +120,7 @@ pub fn spread(states: &[StateDescriptor], before: &[Lists], maps: Maps, parallel
     for (place, kind) in places(states) {
         let of = |lists: &Lists| lists.iter().find(|(state, _)| *state == place).map(|(_, list)| Arc::clone(list)).unwrap_or_default();
         let old: Vec<Arc<Column>> = before.iter().map(of).collect();
-        let new = if same { old } else { spread_evenly(&old, parallelism) };
+        let new = if same { old } else { spread_evenly(&old, parallelism).ok_or(place)? };
         let all = if kind == StateKind::OperatorUnionList { Some(Arc::new(concatenated(&new).ok_or(place)?)) } else { None };
         for (state, own) in after.iter_mut().zip(new) {
             let seen = all.as_ref().map_or_else(|| Arc::clone(&own), Arc::clone);
@@ -130,14 +130,19 @@ pub fn spread(states: &[StateDescriptor], before: &[Lists], maps: Maps, parallel
     Ok(after)
 }
 
-/// The elements of all columns in order, cut into `parts` parts.
-fn spread_evenly(columns: &[Arc<Column>], parts: u16) -> Vec<Arc<Column>> {
+/// The elements of all columns in order, cut into `parts` parts; none if one would be too many bytes for a column.
+fn spread_evenly(columns: &[Arc<Column>], parts: u16) -> Option<Vec<Arc<Column>>> {
     let total: usize = columns.iter().map(|column| column.len()).sum();
     let parts = usize::from(parts);
     let mut elements = columns.iter().flat_map(|column| column.iter());
     // The first ones take what is left over.
     let length = |part: usize| total / parts + usize::from(part < total % parts);
-    (0..parts).map(|part| Arc::new(elements.by_ref().take(length(part)).collect::<Column>())).collect()
+    let part = |part| {
+        let elements: Vec<&[u8]> = elements.by_ref().take(length(part)).collect();
+        u32::try_from(elements.iter().map(|element| element.len()).sum::<usize>()).ok()?;
+        Some(Arc::new(elements.into_iter().collect::<Column>()))
+    };
+    (0..parts).map(part).collect()
 }
 
 /// The elements of all columns in order; none if they are too many bytes for a column.

@@ -36,8 +36,10 @@ fn disagreement(uid: &str, state: &str, epoch: u64, mut groups: Vec<Vec<u16>>) -
         "operator `{uid}`: the copies of broadcast state `{state}` differ at checkpoint {epoch}: {} have different ones",
         groups.join(" and ")
     );
-    Error::new(Kind::Job, message).help(
-        "let nothing decide what is written there but broadcast records and broadcast state: not the subtask, the time, chance, or \
-         other state; then run the job again: it resumes from its last checkpoint, with equal copies",
-    )
+    Error::new(Kind::Job, message)
+        .help(
+            "let nothing decide what is written there but broadcast records and broadcast state: not the subtask, the time, chance, other \
+         state, or the order in a HashMap or HashSet; then run the job again: it resumes from its last checkpoint, with equal copies",
+        )
+        .for_people()
 }

@@ -25,6 +25,8 @@ pub enum RunChoice {
     Newest,
     /// A new one, without state.
     Fresh,
+    /// The one that this attempt has claimed before, if nobody has taken over since.
+    After(AttemptId),
 }
 
 /// A run that was claimed.
@@ -64,7 +66,7 @@ impl Store {
     /// newest of the run. Older attempts are over from here on.
     ///
     /// # Errors
-    /// [`Kind::Fenced`] if someone else has claimed the run right afterwards; [`Kind::Checkpoint`] if the run's log can't be
+    /// [`Kind::Fenced`] if someone else has claimed the run right afterwards, or taken over before; [`Kind::Checkpoint`] if the run's log can't be
     /// understood or is gone; [`Kind::Storage`] if the directory can't be read or written.
     pub async fn claim(&self, choice: RunChoice, by: &str, from: Option<&str>) -> Result<Claimed> {
         let mut run = self.choose(choice).await?;
@@ -74,6 +76,11 @@ impl Store {
                 // Someone else has begun this one.
                 run += 1;
                 continue;
+            }
+            if let RunChoice::After(last) = choice
+                && (run > last.run || log.last_attempt() > last.attempt)
+            {
+                return Err(self.newer_run(last.run).await?.unwrap_or_else(|| self.fenced(&log)));
             }
             let (slot, attempt) = (log.last_slot() + 1, AttemptId { run, attempt: next_attempt(&log)? });
             let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", clock::entropy(), clock::entropy()));

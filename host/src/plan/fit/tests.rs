@@ -221,6 +221,20 @@ fn an_input_waits_for_sources_that_end_and_are_not_its_own() {
 }
 
 #[test]
+fn what_is_sent_at_the_end_of_the_job_is_not_waited_for() {
+    let (mut plan, mut descriptors) = waiting([source(), source()], &["0 first", "1 second"]);
+    let mut between = component(&["i::text"], &["o::text"]);
+    between.iter_mut().for_each(|operator| operator.finish_hook = true);
+    plan.nodes.insert(2, Node { uid: "late".into(), kind: operator(), inputs: vec![Input { node: 0, port: None, to: None }] });
+    plan.nodes[3].inputs[0].node = 2;
+    descriptors.insert(2, between);
+    assert_eq!(
+        fit(&plan, &descriptors).unwrap_err().message(),
+        "input `second` of operator `op` waits for the end of input `first`, but operator `late` may send to it when all input of the job has ended"
+    );
+}
+
+#[test]
 fn sources_that_wait_for_each_other_are_refused() {
     let (mut plan, mut descriptors) = waiting([source(), source()], &["0 first", "1 second"]);
     let mut other = plan.nodes[2].clone();
