@@ -51,7 +51,7 @@ fn broken_and_foreign_files_are_named_and_the_rest_is_listed() {
     let half = fs::read(&oldest.path).unwrap();
     fs::write(&oldest.path, &half[..half.len() / 2]).unwrap();
     // One that only the newest names.
-    let gone = newest.state_files().difference(&before.state_files()).next_back().cloned().expect("its last epoch has changes");
+    let gone = newest.state_files().difference(&before.state_files()).last().cloned().expect("its last epoch has changes");
     fs::remove_file(place.run_dir(1).join(&gone)).unwrap();
     for foreign in ["notes.txt", "run-1/log/00000000000000000001.json", "run-0001/notes.txt"] {
         place.write(&format!("checkpoints/job/{foreign}"), "mine");
