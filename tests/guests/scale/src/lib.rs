@@ -18,7 +18,7 @@ pub struct Scale {
 impl Scale {
     #[open]
     fn open(&mut self, context: &Context) -> Result<()> {
-        self.subtask = u32::from(context.subtask());
+        self.subtask = context.subtask();
         if context.restored_from().is_none() && self.names.get().is_empty() {
             self.names.replace([format!("{}of{}", context.subtask(), context.parallelism())]);
         }
