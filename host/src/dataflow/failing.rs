@@ -90,16 +90,19 @@ impl OperatorStage {
     pub(super) fn isolate(&mut self, whole: &Arrived<'_>, failure: Failure, emitted: &mut Emitted) -> Result<()> {
         let mut todo = Vec::new();
         self.split(whole, (0, whole.batch.len()), &failure, &mut todo)?;
+        let mut spent = true;
         while let Some((from, to)) = todo.pop() {
             if from == to {
                 continue;
             }
-            match self.attempt(whole, from, to)? {
+            let attempted = self.attempt(whole, from, to, spent)?;
+            spent = attempted.is_err();
+            match attempted {
                 Ok(()) => self.keep(whole, from, emitted)?,
                 Err(failed) => self.split(whole, (from, to), &failed, &mut todo)?,
             }
         }
-        self.renew(self.place.settings.limits.time)
+        self.ready(spent, self.place.settings.limits.time)
     }
 
     /// Records `from..to` have failed: leaves out the one to blame, or halves. `todo` is a stack.
@@ -170,9 +173,12 @@ impl OperatorStage {
     /// every record meets the state that it met before.
     fn halve(&mut self, whole: &Arrived<'_>) -> Result<Option<(usize, Failure)>> {
         let (mut from, mut to) = (0, whole.batch.len());
+        let mut spent = true;
         while to - from > 1 {
             let middle = from + (to - from) / 2;
-            match self.attempt(whole, from, middle)? {
+            let attempted = self.attempt(whole, from, middle, spent)?;
+            spent = attempted.is_err();
+            match attempted {
                 Ok(()) => {
                     self.instance().outputs().iter_mut().for_each(Outbox::discard);
                     from = middle;
@@ -182,18 +188,27 @@ impl OperatorStage {
             }
         }
         // Under the full limit, so that a record is not blamed for what only the sum of them took.
-        Ok(self.attempt(whole, from, to)?.err().map(|failure| (from, failure)))
+        Ok(self.attempt(whole, from, to, spent)?.err().map(|failure| (from, failure)))
     }
 
-    /// Runs records `from..to` on a fresh instance. The outer error ends the search: the job is being cancelled, or no instance could be
-    /// opened.
-    fn attempt(&mut self, whole: &Arrived<'_>, from: usize, to: usize) -> Result<Result<(), Failure>> {
+    /// Runs records `from..to`, on a fresh instance if the one at hand is `spent`: a call has failed on it. The outer error ends the
+    /// search: the job is being cancelled, or no instance could be opened.
+    fn attempt(&mut self, whole: &Arrived<'_>, from: usize, to: usize, spent: bool) -> Result<Result<(), Failure>> {
         if self.place.control.is_cancelled() {
             return Err(Error::new(Kind::Job, "the job has ended while a record that fails was looked for"));
         }
         let limit = self.place.settings.limits.time;
-        self.renew(if to - from == 1 { limit } else { limit.min(PROBE_TIME) })?;
+        self.ready(spent, if to - from == 1 { limit } else { limit.min(PROBE_TIME) })?;
         Ok(self.instance().process(u32::from(whole.port), &mut part(whole.batch, from, to)))
+    }
+
+    /// Has an instance ready whose calls may take as long as `time`: a fresh one if the one at hand is spent.
+    fn ready(&mut self, spent: bool, time: Duration) -> Result<()> {
+        if spent {
+            return self.renew(time);
+        }
+        self.instance().set_time(time);
+        Ok(())
     }
 
     /// Has a fresh instance take over state and outputs; its calls may take as long as `time`.
