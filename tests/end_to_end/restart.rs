@@ -74,12 +74,12 @@ fn a_signal_ends_the_wait_for_the_next_attempt() {
 
 #[test]
 fn an_attempt_that_was_overtaken_while_it_waited_disturbs_nobody() {
-    let place = Place::new(&job("fixture-relapse", "strategy = \"fixed-delay\"\ndelay = \"3s\"", "", ""));
+    let place = Place::new(&job("fixture-relapse", "strategy = \"fixed-delay\"\ndelay = \"10s\"", "", ""));
     // The second attempt does not fail.
     let input = ["a", "fail-1", "b"].map(String::from);
     place.write_lines("input", &input);
     let mut waiting = place.start(&[]);
-    waiting.wait_for_stderr("attempt 1 has failed, another follows in 3s");
+    waiting.wait_for_stderr("attempt 1 has failed, another follows in 10s");
     place.run(&[]).succeeds();
     waiting.wait().ends_with(7).says(&["attempt 2 of job `job`, run 1, has taken over"]);
     assert_lines(place.lines("out"), input.to_vec(), "by the process that has taken over");
