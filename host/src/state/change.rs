@@ -96,11 +96,4 @@ impl Changes {
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
         (0..self.len()).map(|index| self.get(index))
     }
-
-    /// Sorts by key group, state and key: the order of snapshot files.
-    pub fn sort(&mut self) {
-        let bytes = &self.bytes;
-        let key = |place: &Place| &bytes[place.start..][..place.key_len as usize];
-        self.places.sort_unstable_by(|a, b| (a.group, a.state).cmp(&(b.group, b.state)).then_with(|| key(a).cmp(key(b))));
-    }
 }
