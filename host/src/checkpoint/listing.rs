@@ -59,7 +59,7 @@ impl Listing {
             }
             let AttemptId { attempt, .. } = manifest.attempt;
             if let Some(own) = known.get_mut(&(attempt, manifest.checkpoint)) {
-                let path = log.path(slot).display().to_string();
+                let path = log.path(slot).to_string();
                 *own = Listed { manifest: Some(path), snapshots: manifest.snapshots.clone(), ..listed(Past::of(manifest)) };
             }
         }
@@ -72,7 +72,7 @@ impl Listing {
     fn add_broken(&mut self, log: &Log, files: &BTreeSet<String>) {
         for (slot, entry) in &log.entries {
             if let Err(reason) = entry {
-                self.broken.push(Broken { path: log.path(*slot).display().to_string(), reason: reason.clone() });
+                self.broken.push(Broken { path: log.path(*slot).to_string(), reason: reason.clone() });
             }
         }
         let mut missing: BTreeMap<&str, u64> = BTreeMap::new();
@@ -81,7 +81,7 @@ impl Listing {
             gone.for_each(|path| _ = missing.insert(path, manifest.checkpoint));
         }
         for (path, checkpoint) in missing {
-            let path = log.dir.join(path).display().to_string();
+            let path = log.dir.join(path).to_string();
             self.broken.push(Broken { path, reason: format!("it is missing, and checkpoint {checkpoint} needs it") });
         }
     }

@@ -2,26 +2,26 @@
 //! is written once, and the next one always has the next number. So whoever finds its next slot taken has been overtaken.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use super::manifest::{LogEntry, Manifest};
 use super::paths;
+use crate::plan::Location;
 
 /// The entries of a run, as they were found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Log {
     /// The run.
     pub run: u32,
     /// The run's directory, for messages and to find its files.
-    pub dir: PathBuf,
+    pub dir: Location,
     /// Every entry by its slot; one that can't be read with the reason.
     pub entries: BTreeMap<u64, Result<LogEntry, String>>,
 }
 
 impl Log {
     /// Where the entry in `slot` lies.
-    pub fn path(&self, slot: u64) -> PathBuf {
-        self.dir.join(paths::entry(slot))
+    pub fn path(&self, slot: u64) -> Location {
+        self.dir.join(&paths::entry(slot))
     }
 
     /// The highest slot in use; 0 when there is none.

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum, value_parser};
 
+use crate::plan::Location;
 use crate::telemetry::Filter;
 
 const EXIT_CODES: &str = "\
@@ -79,15 +81,16 @@ pub(super) enum Command {
     /// Shows what is in a component, a checkpoint's manifest or a state file
     #[command(after_help = EXIT_CODES)]
     Inspect {
-        /// The file
-        file: PathBuf,
+        /// The file: a path or a URL
+        #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
+        file: Location,
     },
     /// Lists the checkpoints of a job with what they took, and those that failed
     #[command(after_help = format!("{CHECKPOINTS}\n\n{EXIT_CODES}"))]
     Checkpoints {
-        /// The job file, or the job's own directory below the one that `[checkpoint] dir` names
-        #[arg(value_name = "JOB.toml|JOB-DIR")]
-        job: PathBuf,
+        /// The job file, or the job's own directory below the one that `[checkpoint] dir` names: a path or a URL
+        #[arg(value_name = "JOB.toml|JOB-DIR", value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
+        job: Location,
     },
 }
 
@@ -111,7 +114,7 @@ pub(super) struct RunArgs {
     #[arg(long)]
     pub(super) fresh: bool,
 
-    /// Begin from this checkpoint, by number or by the path of its manifest, instead of the last one
+    /// Begin from this checkpoint, by number or by the path or URL of its manifest, instead of the last one
     #[arg(short = 's', long = "from", value_name = "CHECKPOINT", conflicts_with = "fresh")]
     pub(super) from: Option<String>,
 

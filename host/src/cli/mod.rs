@@ -8,7 +8,6 @@ mod failure;
 mod summary;
 mod text;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use serde::Serialize;
 
 use crate::config::{self, Overrides};
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 use crate::{job, telemetry};
 use args::{Args, Command, JobFile, Output, RunArgs};
 use console::Console;
@@ -60,19 +60,18 @@ fn validate(args: &JobFile, output: Output) -> Result<u8> {
     answer(&report, output)
 }
 
-fn inspect(file: &Path, output: Output) -> Result<u8> {
+fn inspect(file: &Location, output: Output) -> Result<u8> {
     answer(&job::inspect(file)?, output)
 }
 
 /// A directory is the job's own, below that of all jobs; everything else is taken for a job file.
-fn checkpoints(job: &Path, output: Output) -> Result<u8> {
-    let whole = job.canonicalize().ok().filter(|whole| whole.is_dir());
-    let listing = match whole.as_ref().and_then(|whole| Some((whole.parent()?, whole.file_name()?.to_string_lossy()))) {
-        Some((dir, name)) => job::checkpoints(dir, &name)?,
-        None => {
-            let plan = config::load(job, &Overrides::default())?;
+fn checkpoints(job: &Location, output: Output) -> Result<u8> {
+    let listing = match job {
+        Location::Path(file) if !file.is_dir() => {
+            let plan = config::load(file, &Overrides::default())?;
             job::checkpoints(&plan.checkpoint.dir, &plan.name)?
         }
+        own => job::checkpoints_in(own)?,
     };
     match output {
         Output::Json => console::print(&json(&listing)?)?,

@@ -6,7 +6,7 @@ use toml::de::DeTable;
 
 use super::faults::Faults;
 use super::section::Section;
-use super::setting::{JobName, Location, Whole};
+use super::setting::{JobName, LocalPath, Whole};
 use super::{Overrides, checkpoint, links, locations, nodes, restart};
 use crate::plan::{CheckpointSettings, Plan, Restart};
 
@@ -42,7 +42,7 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
     let drafts = nodes::read(&mut root, base);
     root.finish();
     let name = job.as_ref().and_then(|job| job.name.clone());
-    locations::check(faults, &drafts, name.as_ref().map(|name| checkpoint.dir.join(name)));
+    locations::check(faults, &drafts, name.as_ref().map(|name| checkpoint.dir.join(name)).as_ref());
     let nodes = links::connect(faults, drafts);
     let Job { parallelism, max_parallelism, restart, .. } = job?;
     Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, restart, checkpoint, nodes: nodes? })
@@ -96,11 +96,11 @@ fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<Job> {
 }
 
 fn checkpoint(root: &mut Section<'_>, base: &Path) -> CheckpointSettings {
-    let mut settings = CheckpointSettings::new(base.join("checkpoints"));
+    let mut settings = CheckpointSettings::new(base.join("checkpoints").into());
     if let Some(mut section) = root.section("checkpoint") {
         checkpoint::read(&mut section, &mut settings);
-        if let Some(dir) = section.optional::<Location>("dir") {
-            settings.dir = base.join(dir.into_inner().0);
+        if let Some(dir) = section.optional::<LocalPath>("dir") {
+            settings.dir = base.join(dir.into_inner().0).into();
         }
         section.finish();
     }

@@ -4,14 +4,18 @@ use std::path::{Component, Path, PathBuf};
 
 use super::faults::{Faults, Span};
 use super::nodes::{Draft, Role};
+use crate::plan::Location;
 
 /// Notes sinks that write into one directory, into what a source reads, or among the job's checkpoints. `checkpoints` is the
 /// directory of this job's checkpoints.
-pub(super) fn check(faults: &Faults, nodes: &[Draft], checkpoints: Option<PathBuf>) {
+pub(super) fn check(faults: &Faults, nodes: &[Draft], checkpoints: Option<&Location>) {
     let placed = |node: &'_ Draft| node.location.as_ref().map(|location| (normal(location.get_ref()), location.span()));
     let located: Vec<(&Draft, PathBuf, Span)> =
         nodes.iter().filter_map(|node| placed(node).map(|(path, span)| (node, path, span))).collect();
-    let checkpoints = checkpoints.map(|path| normal(&path));
+    let checkpoints = match checkpoints {
+        Some(Location::Path(path)) => Some(normal(path)),
+        _ => None,
+    };
     for (index, (node, path, span)) in located.iter().enumerate() {
         if checkpoints.as_ref().is_some_and(|checkpoints| path.starts_with(checkpoints)) {
             let message = format!("{}: its path lies in the directory of the job's checkpoints", node.name);

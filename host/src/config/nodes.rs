@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::faults::Span;
 use super::section::{Section, one_of};
-use super::setting::{AtLeast, Location, Setting, Whole};
+use super::setting::{AtLeast, LocalPath, Setting, Whole};
 use super::{grants, limits};
 use crate::plan::{Distribution, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings};
 
@@ -119,7 +119,7 @@ impl Reader<'_> {
     }
 
     fn operator(&mut self) -> Option<OperatorSettings> {
-        let component = self.section.required::<Location>("component").map(|component| self.base.join(component.into_inner().0));
+        let component = self.section.required::<LocalPath>("component").map(|component| self.base.join(component.into_inner().0));
         let config = self.section.json("config");
         let limits = limits::read(&mut self.section);
         let grants = grants::read(&mut self.section);
@@ -147,7 +147,7 @@ impl Reader<'_> {
 
     /// The file or directory that this node reads or writes, absolute.
     fn location(&mut self, key: &'static str) -> Option<PathBuf> {
-        let given = self.section.required::<Location>(key)?;
+        let given = self.section.required::<LocalPath>(key)?;
         let path = self.base.join(&given.get_ref().0);
         self.location = Some(Spanned::new(given.span(), path.clone()));
         Some(path)

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use crate::plan;
+
 /// A type of setting.
 pub(super) trait Setting: Sized {
     /// A value that is acceptable, as one would write it.
@@ -163,9 +165,9 @@ impl<const MAX: u64> Setting for SizeUpTo<MAX> {
 }
 
 /// A place in the local file system, not yet absolute.
-pub(super) struct Location(pub(super) PathBuf);
+pub(super) struct LocalPath(pub(super) PathBuf);
 
-impl Setting for Location {
+impl Setting for LocalPath {
     const EXAMPLE: &'static str = "\"data/input.csv\"";
 
     fn expected() -> String {
@@ -173,10 +175,9 @@ impl Setting for Location {
     }
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
-        let text = value.as_str().filter(|text| !text.is_empty() && !text.contains('\0'))?;
-        match text.contains("://") {
-            true => url::Url::parse(text).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok().map(Location),
-            false => Some(Location(text.into())),
+        match value.as_str()?.parse().ok()? {
+            plan::Location::Path(path) => Some(LocalPath(path)),
+            plan::Location::Object(_) => None,
         }
     }
 }

@@ -91,7 +91,7 @@ fn every_setting_reaches_the_plan() {
     let (plan, dir) = load_with(GOOD, &Overrides::default()).unwrap();
     assert_eq!((plan.name.as_str(), plan.parallelism, plan.max_parallelism), ("flight-delays", 2, 64));
     let interval = Some(Duration::from_millis(200));
-    assert_eq!(plan.checkpoint, CheckpointSettings { interval, ..CheckpointSettings::new(dir.join("state")) });
+    assert_eq!(plan.checkpoint, CheckpointSettings { interval, ..CheckpointSettings::new(dir.join("state").into()) });
 
     let uids: Vec<&str> = plan.nodes.iter().map(|node| node.uid.as_str()).collect();
     assert_eq!(uids, ["flights", "parse", "delays", "out"], "in topological order");
@@ -116,7 +116,7 @@ fn every_setting_reaches_the_plan() {
 fn what_is_left_out_has_its_default() {
     let (plan, dir) = load_with(&with(""), &Overrides::default()).unwrap();
     assert_eq!((plan.parallelism, plan.max_parallelism), (1, 128));
-    assert_eq!(plan.checkpoint, CheckpointSettings::new(dir.join("checkpoints")));
+    assert_eq!(plan.checkpoint, CheckpointSettings::new(dir.join("checkpoints").into()));
     let NodeKind::Source(source) = &plan.nodes[0].kind else { panic!("{:?}", plan.nodes[0]) };
     let SourceKind::Words(words) = &source.kind else { panic!("{source:?}") };
     let default = WordsSettings { keys: 10_000, words_per_line: 10, lines: None, seed: 1, distribution: Distribution::Zipf };
@@ -164,7 +164,7 @@ fn checkpoints_take_all_their_settings() {
     };
     assert_eq!(checkpoint(lines), expected);
     let lines = "mode = \"exactly-once\"\nmin-pause = \"1m\"\nmax-concurrent = 1\ncompression = \"lz4\"\ndir = \"/c\"";
-    assert_eq!(checkpoint(lines), CheckpointSettings { min_pause: Duration::from_secs(60), ..CheckpointSettings::new("/c".into()) });
+    assert_eq!(checkpoint(lines), CheckpointSettings { min_pause: Duration::from_secs(60), ..CheckpointSettings::new(PathBuf::from("/c").into()) });
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn inputs_may_be_named() {
 fn paths_may_be_absolute_or_file_urls() {
     for (written, meant) in [("/data/x", "/data/x"), ("file:///data/my%20x", "/data/my x")] {
         let (plan, _) = load_with(&GOOD.replace("\"state\"", &format!("\"{written}\"")), &Overrides::default()).unwrap();
-        assert_eq!(plan.checkpoint.dir, PathBuf::from(meant));
+        assert_eq!(plan.checkpoint.dir, PathBuf::from(meant).into());
     }
 }
 

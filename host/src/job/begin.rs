@@ -4,7 +4,7 @@
 use crate::checkpoint::decide::{RestorePoint, next_epoch, point_at, restore_point};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::LogEntry;
-use crate::checkpoint::store::{Claimed, RunChoice, Store};
+use crate::checkpoint::store::{Claimed, RunChoice, Store, canonical};
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
@@ -43,8 +43,7 @@ struct Choice {
 pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Begun>> {
     let Some(Choice { run, mut point, asked, may_double }) = choose(store, prepared, options, after).await? else { return Ok(None) };
     let mut beginning = read(store, point.as_ref(), prepared).await?;
-    let path = |point: &RestorePoint| point.path.canonicalize().unwrap_or_else(|_| point.path.clone()).display().to_string();
-    let from = point.as_ref().filter(|_| asked).map(path);
+    let from = point.as_ref().filter(|_| asked).map(|point| canonical(&point.path).to_string());
     let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), from.as_deref()).await?;
     if run != RunChoice::Fresh {
         // An attempt that was still running may have committed in between.
@@ -155,7 +154,7 @@ fn asked(point: RestorePoint, newest: Option<&Log>, options: &Options) -> Result
     if (point.newer > 0 || point.manifest.finished) && !options.allow_duplicates {
         return Err(duplicates(&point));
     }
-    let path = point.path.canonicalize().unwrap_or_else(|_| point.path.clone()).display().to_string();
+    let path = canonical(&point.path).to_string();
     let run = match newest {
         Some(log) if from_run(&point, log) => RunChoice::Newest,
         Some(log) if unfulfilled(log) == Some(&path) => RunChoice::Newest,

@@ -1,26 +1,38 @@
 //! Looking at a job's checkpoints from outside, whether it runs or not.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use crate::checkpoint::listing::Listing;
-use crate::checkpoint::store::Store;
+use crate::checkpoint::store::{Store, canonical};
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 
 /// The checkpoints of `job` below `dir`. Changes nothing.
 ///
 /// # Errors
 /// Kind `Storage` if the directory can't be read, `Checkpoint` if no run of the job has begun there. What is broken in it is no error.
-pub fn checkpoints(dir: &Path, job: &str) -> Result<Listing> {
+pub fn checkpoints(dir: &Location, job: &str) -> Result<Listing> {
     super::run::runtime()?.block_on(list(dir, job))
 }
 
-async fn list(dir: &Path, job: &str) -> Result<Listing> {
+/// The checkpoints in a job's own directory. Changes nothing.
+///
+/// # Errors
+/// As [`checkpoints`].
+pub fn checkpoints_in(own: &Location) -> Result<Listing> {
+    let whole = canonical(own);
+    match (whole.parent(), whole.name()) {
+        (Some(dir), Some(job)) => checkpoints(&dir, job),
+        // The top of everything is nobody's own.
+        _ => Err(nothing(own, "")),
+    }
+}
+
+async fn list(dir: &Location, job: &str) -> Result<Listing> {
     let store = Store::open_existing(dir, job).await?;
     let runs = store.runs().await?;
     if runs.is_empty() {
-        let message = format!("no run of job `{job}` has begun in {}", dir.display());
-        return Err(Error::new(Kind::Checkpoint, message).help("give the job file, or the job's own directory below `[checkpoint] dir`"));
+        return Err(nothing(dir, job));
     }
     let mut listing = Listing { foreign: store.strays(&runs).await?, ..Listing::default() };
     for run in runs {
@@ -31,4 +43,9 @@ async fn list(dir: &Path, job: &str) -> Result<Listing> {
         listing.add_run(&log, &files);
     }
     Ok(listing)
+}
+
+fn nothing(dir: &Location, job: &str) -> Error {
+    let message = format!("no run of job `{job}` has begun in {dir}");
+    Error::new(Kind::Checkpoint, message).help("give the job file, or the job's own directory below `[checkpoint] dir`")
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::checkpoint::inspect::Description;
 use crate::checkpoint::store;
 use crate::error::Result;
-use crate::plan::{Descriptor, Limits};
+use crate::plan::{Descriptor, Limits, Location};
 use crate::wasm::{Component, Engine};
 
 /// What a file is.
@@ -38,16 +38,18 @@ pub struct ComponentInspection {
     pub exports: Vec<String>,
 }
 
-/// Says what the file at `path` is. What begins like WebAssembly, or ends in `.wasm`, is taken for a component.
+/// Says what a file is. A local one that begins like WebAssembly, or ends in `.wasm`, is taken for a component.
 ///
 /// # Errors
 /// Kind `Component`, `Checkpoint` or `Storage`: why it is not what it seems.
-pub fn inspect(path: &Path) -> Result<Inspection> {
-    let is_wasm = path.extension().is_some_and(|extension| extension == "wasm") || begins_like_wasm(path);
-    if !is_wasm {
-        let description = super::run::runtime()?.block_on(store::inspect(path))?;
-        return Ok(Inspection::Checkpoint(Box::new(description)));
+pub fn inspect(file: &Location) -> Result<Inspection> {
+    match file {
+        Location::Path(path) if path.extension().is_some_and(|extension| extension == "wasm") || begins_like_wasm(path) => component(path),
+        _ => Ok(Inspection::Checkpoint(Box::new(super::run::runtime()?.block_on(store::inspect(file))?))),
     }
+}
+
+fn component(path: &Path) -> Result<Inspection> {
     let component = Component::load(&Engine::new(super::prepare::cache_dir())?, path, Limits::default())?;
     Ok(Inspection::Component(Box::new(ComponentInspection {
         file: "component",

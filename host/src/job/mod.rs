@@ -23,7 +23,7 @@ mod upload;
 pub use crate::checkpoint::listing::{Broken, Listed, Listing};
 pub use crate::checkpoint::manifest::Fate;
 pub use crate::dataflow::{OwnMetrics, Pauses};
-pub use checkpoints::checkpoints;
+pub use checkpoints::{checkpoints, checkpoints_in};
 pub use inspect::{ComponentInspection, Inspection, inspect};
 pub use notice::{Notice, Observer, in_seconds};
 pub use prepare::{OperatorReport, Report, SourceReport};

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::connectors::{self, Sink, Source};
 use crate::dataflow::Splits;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Descriptor, Layout, NodeKind, Plan, fit};
+use crate::plan::{Descriptor, Layout, Location, NodeKind, Plan, fit};
 use crate::wasm::{Component, Engine};
 
 /// A plan with its components, sources and sinks; vectors have an entry for each node.
@@ -106,7 +106,7 @@ pub struct Report {
     /// Key groups.
     pub max_parallelism: u16,
     /// Where its checkpoints go.
-    pub checkpoint_dir: PathBuf,
+    pub checkpoint_dir: Location,
     /// Chains: uids of the nodes that run without an exchange between them.
     pub chains: Vec<Vec<String>>,
     /// The operators' components.

@@ -147,7 +147,7 @@ async fn read_operator(
     let mut files = Vec::new();
     for file in &part.files {
         let bytes = store.read_state_file(point, file).await?;
-        files.push((file.groups, StateReader::open(point.run_dir.join(&file.path).display().to_string(), bytes)?));
+        files.push((file.groups, StateReader::open(point.run_dir.join(&file.path).to_string(), bytes)?));
     }
     let files = Arc::new(files);
     let saved: Arc<[StateDescriptor]> = saved_as(part, component.descriptor()).into();
@@ -196,7 +196,7 @@ async fn read_operator_state(
     let mut maps = Maps::new();
     for file in &part.operator_state {
         let bytes = store.read_operator_state(point, file).await?;
-        let path = point.run_dir.join(&file.path).display().to_string();
+        let path = point.run_dir.join(&file.path).to_string();
         match file.subtask {
             // Reading the manifest has checked that there are so many.
             Some(subtask) => before[usize::from(subtask)] = OperatorStateReader::open(&path, &bytes)?.lists(states),

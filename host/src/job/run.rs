@@ -26,7 +26,7 @@ use super::{FailedAttempt, NodeTotals, Notice, Observer, Outcome, OwnMetrics, Re
 pub struct Options {
     /// A new run without state, beside what is there.
     pub fresh: bool,
-    /// The checkpoint to begin from: its number, or the path of its manifest. None: the newest of a run that has not finished.
+    /// The checkpoint to begin from: its number, or the path or URL of its manifest. None: the newest of a run that has not finished.
     pub from: Option<String>,
     /// Begin from `from` even if output of newer checkpoints is published already.
     pub allow_duplicates: bool,
@@ -278,7 +278,7 @@ async fn join(running: Running) -> Result<()> {
 }
 
 fn restored(point: &RestorePoint) -> Restored {
-    let path = point.path.display().to_string();
+    let path = point.path.to_string();
     Restored { checkpoint: point.manifest.checkpoint, created: point.manifest.created.clone(), path }
 }
 

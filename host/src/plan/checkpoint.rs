@@ -1,9 +1,10 @@
 //! [`CheckpointSettings`]: when checkpoints are taken, where they go, and what becomes of those that fail. Names are Flink's.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
+
+use super::Location;
 
 /// `[checkpoint]` of a job file.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,13 +25,13 @@ pub struct CheckpointSettings {
     pub num_retained: usize,
     /// How state files are packed.
     pub compression: Compression,
-    /// The directory under which all jobs' checkpoints lie, absolute.
-    pub dir: PathBuf,
+    /// The directory under which all jobs' checkpoints lie; a path is absolute.
+    pub dir: Location,
 }
 
 impl CheckpointSettings {
     /// The defaults, with checkpoints below `dir`.
-    pub fn new(dir: PathBuf) -> Self {
+    pub fn new(dir: Location) -> Self {
         CheckpointSettings {
             interval: None,
             mode: Mode::default(),

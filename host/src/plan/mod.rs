@@ -8,6 +8,7 @@ mod fit;
 mod grants;
 mod graph;
 mod limits;
+mod location;
 mod restart;
 mod state;
 pub(crate) mod suggest;
@@ -22,6 +23,7 @@ pub use fit::fit;
 pub use grants::{Grants, Variable};
 pub use graph::{arrange, order};
 pub use limits::Limits;
+pub use location::{Location, ObjectPath, Service};
 pub use restart::Restart;
 pub use state::{More, StateDescriptor, StateKind, Ttl, TtlFrom};
 

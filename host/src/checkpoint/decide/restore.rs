@@ -1,18 +1,17 @@
 //! What to restore from, and which numbers a new attempt takes.
 
-use std::path::PathBuf;
-
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{LogEntry, Manifest};
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 
 /// A checkpoint to restore from.
 #[derive(Clone, Debug)]
 pub struct RestorePoint {
     /// The directory of its run, which its files' paths are relative to.
-    pub run_dir: PathBuf,
+    pub run_dir: Location,
     /// Where its manifest lies.
-    pub path: PathBuf,
+    pub path: Location,
     /// Its slot in the log.
     pub slot: u64,
     /// Its manifest.
@@ -32,7 +31,7 @@ pub struct Before {
     /// When it was committed.
     pub created: String,
     /// Where its manifest lies.
-    pub path: PathBuf,
+    pub path: Location,
 }
 
 impl Before {
@@ -40,7 +39,7 @@ impl Before {
     pub fn way_out(before: Option<&Before>) -> String {
         match before {
             Some(Before { checkpoint, created, path }) => {
-                format!("to go back to checkpoint {checkpoint} of {created}, run with `-s {}`", path.display())
+                format!("to go back to checkpoint {checkpoint} of {created}, run with `-s {}`", path)
             }
             None => "there is no older checkpoint; to begin a new run without state, run with `--fresh`".into(),
         }
@@ -83,7 +82,7 @@ pub fn by_number(log: &Log, checkpoint: u64) -> Result<RestorePoint> {
     }
     let mut there: Vec<String> = log.manifests().map(|(_, manifest)| manifest.checkpoint.to_string()).collect();
     there.reverse();
-    let error = Error::new(Kind::Checkpoint, format!("{}: there is no checkpoint {checkpoint} that can be read", log.dir.display()));
+    let error = Error::new(Kind::Checkpoint, format!("{}: there is no checkpoint {checkpoint} that can be read", log.dir));
     Err(match there.as_slice() {
         [] => error.help("the run has no checkpoint that can be read"),
         _ => error.help(format!("there are {}; only the newest are kept", there.join(", "))),
@@ -97,7 +96,7 @@ pub fn by_number(log: &Log, checkpoint: u64) -> Result<RestorePoint> {
 pub fn next_attempt(log: &Log) -> Result<u32> {
     let (last, broken) = (log.last_attempt(), log.broken());
     if last == 0 && broken > 0 {
-        let message = format!("{}: no entry of the log can be read, so the attempts so far are unknown", log.dir.display());
+        let message = format!("{}: no entry of the log can be read, so the attempts so far are unknown", log.dir);
         return Err(Error::new(Kind::Checkpoint, message).help("begin a new run without state with `--fresh`"));
     }
     // Every unreadable entry may have been a claim.
@@ -120,6 +119,6 @@ fn before(log: &Log, slot: u64) -> Option<Before> {
 }
 
 fn unusable(log: &Log, slot: u64, reason: &str) -> Error {
-    let message = format!("the newest checkpoint can't be restored: {}: {reason}", log.path(slot).display());
+    let message = format!("the newest checkpoint can't be restored: {}: {reason}", log.path(slot));
     Error::new(Kind::Checkpoint, message).help(Before::way_out(before(log, slot).as_ref()))
 }

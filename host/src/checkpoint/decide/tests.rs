@@ -39,7 +39,7 @@ fn log(first: u64, entries: &[E]) -> Log {
         B => Err("it was altered".to_string()),
     };
     let entries: BTreeMap<u64, _> = (first..).zip(entries.iter().map(entry)).collect();
-    Log { run: 1, dir: "/c/words/run-0001".into(), entries }
+    Log { run: 1, dir: std::path::Path::new("/c/words/run-0001").into(), entries }
 }
 
 fn restored(log: &Log, below: u64) -> Option<u64> {
@@ -58,7 +58,7 @@ fn an_attempt_restores_from_the_newest_checkpoint_below_its_claim() {
     let log = log(1, &[C(1), M(1, 1), M(1, 2), C(2), C(3), M(3, 3)]);
     assert_eq!(restored(&log, 5), Some(2));
     let point = restore_point(&log, 5).unwrap().unwrap();
-    assert_eq!((point.slot, point.path.display().to_string()), (3, "/c/words/run-0001/log/00000000000000000003.json".into()));
+    assert_eq!((point.slot, point.path.to_string()), (3, "/c/words/run-0001/log/00000000000000000003.json".into()));
     assert_eq!(point.before.unwrap().checkpoint, 1);
     assert_eq!(restored(&log, 7), Some(3));
 }

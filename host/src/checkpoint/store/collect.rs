@@ -2,7 +2,7 @@
 
 use object_store::ObjectStoreExt;
 
-use super::{Store, location, root_cause, sweep};
+use super::{Store, key, local, root_cause};
 use crate::checkpoint::decide::{Live, Superseded, superseded};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
@@ -25,9 +25,7 @@ impl Store {
         // The superseded entries are the lowest.
         let kept = log.entries.keys().nth(found.entries.len()).copied();
         if found.held.is_none() {
-            let (dir, attempt, slot) = (self.run_dir(run), live.attempt.attempt, kept.unwrap_or(0));
-            // Whether it succeeds is of no importance: what it removes is invisible to everything else.
-            let _ = tokio::task::spawn_blocking(move || sweep::remove_leftovers(&dir, attempt, slot)).await;
+            local::remove_leftovers(&self.run_dir(run), live.attempt.attempt, kept.unwrap_or(0)).await;
         }
         Ok(found)
     }
@@ -38,11 +36,11 @@ impl Store {
     /// [`Kind::Storage`], naming the first that can't be deleted.
     pub async fn delete(&self, run: u32, files: &[String]) -> Result<()> {
         for path in files {
-            match self.objects.delete(&location(&paths::run_dir(run), path)?).await {
+            match self.objects.delete(&key(&paths::run_dir(run), path)?).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
                 Err(error) => {
                     let path = self.run_dir(run).join(path);
-                    let message = format!("{} can't be deleted: {}", path.display(), root_cause(&error));
+                    let message = format!("{path} can't be deleted: {}", root_cause(&error));
                     return Err(Error::new(Kind::Storage, message));
                 }
             }

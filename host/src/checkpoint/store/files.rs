@@ -1,18 +1,19 @@
 //! State files on disk: writing them, reading them as a manifest names them, bringing them along from another run, and merging them.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::ObjectStore;
 
-use super::{Store, get_from, local, location, unreadable};
+use super::local::canonical;
+use super::{Store, get_from, key, objects_at, unreadable};
 use crate::checkpoint::decide::{Before, Merge, Merged, RestorePoint};
 use crate::checkpoint::file::{StateReader, merge};
 use crate::checkpoint::manifest::{OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 use crate::record::AttemptId;
 
 impl Store {
@@ -25,7 +26,7 @@ impl Store {
             return Ok(());
         }
         let path = self.run_dir(run).join(path);
-        Err(Error::new(Kind::Internal, format!("{} exists already, with another content", path.display())))
+        Err(Error::new(Kind::Internal, format!("{path} exists already, with another content")))
     }
 
     /// Reads a state file that `point` names, and checks it against what is said there.
@@ -50,8 +51,7 @@ impl Store {
         let place = Place { objects: objects.as_ref(), prefix: &prefix, run_dir: &point.run_dir };
         read_checked(place, file).await.map_err(|error| match error.kind() {
             Kind::Checkpoint => {
-                let message =
-                    format!("checkpoint {} can't be restored: {error}; {} names it", point.manifest.checkpoint, point.path.display());
+                let message = format!("checkpoint {} can't be restored: {error}; {} names it", point.manifest.checkpoint, point.path);
                 Error::new(Kind::Checkpoint, message).help(Before::way_out(point.before.as_ref()))
             }
             _ => error,
@@ -65,7 +65,7 @@ impl Store {
     /// As [`Store::read_state_file`] and [`Store::put_state_file`].
     pub async fn adopt(&self, point: &RestorePoint, attempt: AttemptId) -> Result<RestorePoint> {
         let mut adopted = point.clone();
-        if same_dir(&point.run_dir, &self.run_dir(attempt.run)) {
+        if canonical(&point.run_dir) == canonical(&self.run_dir(attempt.run)) {
             return Ok(adopted);
         }
         let mut serial = 0;
@@ -97,7 +97,7 @@ impl Store {
         let mut readers = Vec::new();
         for input in &due.inputs {
             let bytes = read_checked(place, Named::from(input)).await?;
-            readers.push(StateReader::open(run_dir.join(&input.path).display().to_string(), bytes)?);
+            readers.push(StateReader::open(run_dir.join(&input.path).to_string(), bytes)?);
         }
         let readers: Arc<[StateReader]> = readers.into();
         let mut files = Vec::new();
@@ -117,11 +117,10 @@ impl Store {
     }
 
     /// Where the files of the run in `run_dir` are read: the objects, and the run's prefix there.
-    pub(super) fn objects_of(&self, run_dir: &Path) -> Result<(Arc<dyn ObjectStore>, String)> {
-        let name = run_dir.file_name().and_then(|name| name.to_str()).filter(|name| paths::parse_run_dir(name).is_some());
-        match name {
-            Some(name) if same_dir(run_dir, &self.dir.join(name)) => Ok((Arc::clone(&self.objects), name.into())),
-            _ => Ok((local(run_dir).map_err(|error| unreadable(run_dir, &error))?, String::new())),
+    pub(super) fn objects_of(&self, run_dir: &Location) -> Result<(Arc<dyn ObjectStore>, String)> {
+        match run_dir.name().filter(|name| paths::parse_run_dir(name).is_some()) {
+            Some(name) if canonical(run_dir) == canonical(&self.dir.join(name)) => Ok((Arc::clone(&self.objects), name.into())),
+            _ => Ok((objects_at(run_dir).map_err(|error| unreadable(run_dir, &error))?, String::new())),
         }
     }
 }
@@ -131,7 +130,7 @@ impl Store {
 struct Place<'a> {
     objects: &'a dyn ObjectStore,
     prefix: &'a str,
-    run_dir: &'a Path,
+    run_dir: &'a Location,
 }
 
 /// What a manifest says about a file, whatever it holds.
@@ -151,8 +150,8 @@ impl<'a> From<&'a StateFile> for Named<'a> {
 /// A state file, if it is the one that was written.
 async fn read_checked(place: Place<'_>, file: Named<'_>) -> Result<Bytes> {
     let path = place.run_dir.join(file.path);
-    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the state file {} {reason}", path.display()));
-    let found = get_from(place.objects, &location(place.prefix, file.path)?, &path).await?;
+    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the state file {path} {reason}"));
+    let found = get_from(place.objects, &key(place.prefix, file.path)?, &path).await?;
     let bytes = found.ok_or_else(|| broken("is missing".into()))?;
     if bytes.len() as u64 != file.bytes {
         return Err(broken(format!("has {} bytes and should have {}", bytes.len(), file.bytes)));
@@ -162,12 +161,4 @@ async fn read_checked(place: Place<'_>, file: Named<'_>) -> Result<Bytes> {
         return Err(broken(format!("is damaged: its checksum is {checksum} and should be {}", file.checksum)));
     }
     Ok(bytes)
-}
-
-/// Whether two paths are the same directory; two that can't be looked up are compared as they are.
-fn same_dir(one: &Path, other: &Path) -> bool {
-    match (one.canonicalize(), other.canonicalize()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => one == other,
-    }
 }

@@ -1,16 +1,16 @@
 //! Finding a checkpoint by what a user says about it, and looking into single files.
 
-use std::path::Path;
-
 use bytes::Bytes;
 
 use super::Store;
+use super::local::{self, canonical};
 use crate::checkpoint::decide::{RestorePoint, by_number, point_at};
 use crate::checkpoint::inspect::{Description, describe};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::LogEntry;
 use crate::checkpoint::paths::{self, RunPath};
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 
 impl Store {
     /// The checkpoint that `wanted` names: by its number, in the newest run, or by the path of its manifest, in whatever run of whatever
@@ -19,14 +19,17 @@ impl Store {
     /// # Errors
     /// [`Kind::Checkpoint`] if there is no such checkpoint, or its manifest is broken; [`Kind::Storage`] if it can't be read.
     pub async fn load(&self, wanted: &str) -> Result<RestorePoint> {
-        let Ok(number) = wanted.parse() else { return self.load_path(Path::new(wanted)).await };
+        let Ok(number) = wanted.parse() else {
+            let location = wanted.parse::<Location>().map_err(|reason| Error::new(Kind::Checkpoint, format!("`{wanted}`: {reason}")))?;
+            return self.load_from(&location).await;
+        };
         match self.runs().await?.last() {
             Some(&run) => by_number(&self.log(run).await?, number),
-            None => Err(Error::new(Kind::Checkpoint, format!("job `{}` has no checkpoints in {}", self.job, self.dir.display()))),
+            None => Err(Error::new(Kind::Checkpoint, format!("job `{}` has no checkpoints in {}", self.job, self.dir))),
         }
     }
 
-    async fn load_path(&self, path: &Path) -> Result<RestorePoint> {
+    async fn load_from(&self, path: &Location) -> Result<RestorePoint> {
         // Also makes sure that the file can be read at all, and says it in the words of whoever asked.
         read(path).await?;
         let (log, slot) = self.log_around(path).await?;
@@ -38,23 +41,23 @@ impl Store {
             Some(Err(reason)) => reason,
             _ => "it has just gone",
         };
-        Err(Error::new(Kind::Checkpoint, format!("{}: {reason}", path.display())))
+        Err(Error::new(Kind::Checkpoint, format!("{path}: {reason}")))
     }
 
     /// The log in which the entry at `path` lies, and the entry's slot.
-    async fn log_around(&self, path: &Path) -> Result<(Log, u64)> {
-        let whole = path.canonicalize().map_err(|error| unreadable(path, &error))?;
-        let slot = whole.file_name().and_then(|name| name.to_str()).map(|name| paths::classify(&format!("log/{name}")));
-        let log_dir = whole.parent().filter(|dir| dir.file_name().is_some_and(|name| name == "log"));
-        let (Some(RunPath::Entry(slot)), Some(run_dir)) = (slot, log_dir.and_then(Path::parent)) else {
-            let message = format!("{} is not in the log of a run", path.display());
+    async fn log_around(&self, path: &Location) -> Result<(Log, u64)> {
+        let whole = canonical(path);
+        let slot = whole.name().map(|name| paths::classify(&format!("log/{name}")));
+        let log_dir = whole.parent().filter(|dir| dir.name() == Some("log"));
+        let (Some(RunPath::Entry(slot)), Some(run_dir)) = (slot, log_dir.and_then(|dir| dir.parent())) else {
+            let message = format!("{path} is not in the log of a run");
             let help = "give the path of a manifest as it lies in a run's `log` directory, or the number of a checkpoint";
             return Err(Error::new(Kind::Checkpoint, message).help(help));
         };
-        let (objects, prefix) = self.objects_of(run_dir)?;
-        let run = run_dir.file_name().and_then(|name| name.to_str()).and_then(paths::parse_run_dir).unwrap_or(0);
+        let (objects, prefix) = self.objects_of(&run_dir)?;
+        let run = run_dir.name().and_then(paths::parse_run_dir).unwrap_or(0);
         // One of the store's own runs is told by the same path as everywhere, whatever links lead to it.
-        let dir = if prefix.is_empty() { run_dir.to_path_buf() } else { self.run_dir(run) };
+        let dir = if prefix.is_empty() { run_dir } else { self.run_dir(run) };
         Ok((self.log_from(objects.as_ref(), &prefix, &dir, run).await?, slot))
     }
 }
@@ -63,21 +66,16 @@ impl Store {
 ///
 /// # Errors
 /// [`Kind::Storage`] if it can't be read; [`Kind::Checkpoint`] if it is none of ours, damaged, truncated, or from the future.
-pub async fn inspect(path: &Path) -> Result<Description> {
+pub async fn inspect(path: &Location) -> Result<Description> {
     let bytes = read(path).await?;
-    let shown = path.display().to_string();
+    let shown = path.to_string();
     let described = tokio::task::spawn_blocking(move || describe(&shown, bytes)).await;
-    described.map_err(|error| Error::new(Kind::Internal, format!("looking into {} has ended: {error}", path.display())))?
+    described.map_err(|error| Error::new(Kind::Internal, format!("looking into {path} has ended: {error}")))?
 }
 
-async fn read(path: &Path) -> Result<Bytes> {
-    let facts = tokio::fs::metadata(path).await.map_err(|error| unreadable(path, &error))?;
-    if !facts.is_file() {
-        return Err(Error::new(Kind::Checkpoint, format!("{} is no file", path.display())).help("give the path of a single file"));
+async fn read(location: &Location) -> Result<Bytes> {
+    match location {
+        Location::Path(path) => local::read(path).await,
+        Location::Object(_) => Err(Error::new(Kind::Storage, format!("{location} can't be read"))),
     }
-    tokio::fs::read(path).await.map(Bytes::from).map_err(|error| unreadable(path, &error))
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Error {
-    Error::new(Kind::Storage, format!("{} can't be read: {error}", path.display()))
 }

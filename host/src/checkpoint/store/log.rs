@@ -1,18 +1,19 @@
 //! The log of a run on disk: reading it, claiming it for a new attempt, and committing to it. These keep the fence: whoever has been
 //! overtaken by a newer attempt finds out at its next commit, and publishes nothing more.
 
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use object_store::ObjectStore;
 
-use super::{Store, get_from, location};
+use super::{Store, get_from, key};
 use crate::checkpoint::decide::next_attempt;
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{Claim, LogEntry, Manifest, parse, render};
 use crate::checkpoint::paths::{self, RunPath};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 use crate::record::AttemptId;
 
 /// How often a claim is tried again because others were faster. Each time, one of them got further.
@@ -50,12 +51,12 @@ impl Store {
     }
 
     /// The log of the run at `prefix` of `objects`, which is the directory `dir`.
-    pub(super) async fn log_from(&self, objects: &dyn ObjectStore, prefix: &str, dir: &Path, run: u32) -> Result<Log> {
-        let mut log = Log { run, dir: dir.into(), ..Log::default() };
+    pub(super) async fn log_from(&self, objects: &dyn ObjectStore, prefix: &str, dir: &Location, run: u32) -> Result<Log> {
+        let mut log = Log { run, dir: dir.clone(), entries: BTreeMap::new() };
         for slot in self.slots_from(objects, prefix, dir).await? {
             let path = paths::entry(slot);
             // One that goes between the listing and now was superseded; a gap that matters is noticed by whoever reads the log.
-            if let Some(bytes) = get_from(objects, &location(prefix, &path)?, &dir.join(&path)).await? {
+            if let Some(bytes) = get_from(objects, &key(prefix, &path)?, &dir.join(&path)).await? {
                 log.entries.insert(slot, parse(&bytes).map_err(|error| error.to_string()));
             }
         }
@@ -97,7 +98,7 @@ impl Store {
                 _ => {}
             }
         }
-        Err(Error::new(Kind::Storage, format!("{} can't be claimed: others are always faster", self.run_dir(run).display())))
+        Err(Error::new(Kind::Storage, format!("{} can't be claimed: others are always faster", self.run_dir(run))))
     }
 
     /// Commits a checkpoint into `slot`, the one after the last that this attempt has written, and returns the slot for the next.
@@ -114,7 +115,7 @@ impl Store {
             let log = self.log(run).await?;
             if !put && log.last_attempt() <= manifest.attempt.attempt {
                 let path = log.path(slot);
-                return Err(Error::new(Kind::Internal, format!("{} exists already, with another content", path.display())));
+                return Err(Error::new(Kind::Internal, format!("{path} exists already, with another content")));
             }
             return Err(self.fenced(&log));
         }
@@ -144,7 +145,7 @@ impl Store {
         self.slots_from(self.objects.as_ref(), &paths::run_dir(run), &self.run_dir(run)).await
     }
 
-    async fn slots_from(&self, objects: &dyn ObjectStore, prefix: &str, dir: &Path) -> Result<Vec<u64>> {
+    async fn slots_from(&self, objects: &dyn ObjectStore, prefix: &str, dir: &Location) -> Result<Vec<u64>> {
         let log_prefix = if prefix.is_empty() { "log".into() } else { format!("{prefix}/log") };
         let listed = self.list_below(&log_prefix, &dir.join("log"), objects).await?;
         let slot = |path: &String| match paths::classify(&format!("log/{path}")) {
@@ -168,7 +169,7 @@ impl Store {
             }
             // A directory without files is left from a start that did not get as far as its claim.
             if has_files {
-                let message = format!("{} has files but no log: its checkpoints can't be found", self.run_dir(run).display());
+                let message = format!("{} has files but no log: its checkpoints can't be found", self.run_dir(run));
                 let help = "restore its `log` directory, or begin a new run without state with `--fresh`";
                 return Err(Error::new(Kind::Checkpoint, message).help(help));
             }

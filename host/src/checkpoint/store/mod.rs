@@ -1,9 +1,10 @@
-//! [`Store`]: the checkpoints of one job on disk, and the one user of object_store. Writes are durable when they return; log entries
+//! [`Store`]: the checkpoints of one job, and the one user of object_store. Writes are durable when they return; log entries
 //! are put only where nothing is. What to write and what to delete is decided elsewhere.
 
 mod collect;
 mod files;
 mod load;
+mod local;
 mod log;
 mod published;
 mod sweep;
@@ -11,29 +12,29 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use object_store::local::LocalFileSystem;
-use object_store::path::Path as Location;
+use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
 pub use load::inspect;
+pub use local::canonical;
 pub use log::{Claimed, RunChoice};
 pub use published::Publication;
 
 use super::paths;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 
 /// The checkpoints of one job. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     objects: Arc<dyn ObjectStore>,
     /// The job's directory.
-    dir: PathBuf,
+    dir: Location,
     job: String,
 }
 
@@ -42,17 +43,15 @@ impl Store {
     ///
     /// # Errors
     /// [`Kind::Storage`], naming the directory and the setting, if it can't.
-    pub async fn open(dir: &Path, job: &str) -> Result<Self> {
-        let job_dir = dir.join(paths::job_dir(job));
+    pub async fn open(dir: &Location, job: &str) -> Result<Self> {
+        let job_dir = dir.join(&paths::job_dir(job));
         let unusable = |cause: String| {
-            Error::new(Kind::Storage, format!("the checkpoint directory {} can't be used: {cause}", job_dir.display()))
+            Error::new(Kind::Storage, format!("the checkpoint directory {job_dir} can't be used: {cause}"))
                 .help("make it writable, or choose another one with `[checkpoint] dir`")
         };
-        let create = job_dir.clone();
-        let created = tokio::task::spawn_blocking(move || create_durably(&create)).await;
-        created.map_err(|error| unusable(error.to_string()))?.map_err(|error| unusable(error.to_string()))?;
+        local::create(&job_dir).await.map_err(unusable)?;
         let store = Store::open_existing(dir, job).await?;
-        let probe = Location::from(format!("probe-{:016x}", clock::entropy()));
+        let probe = Key::from(format!("probe-{:016x}", clock::entropy()));
         store
             .objects
             .put(&probe, Bytes::from_static(b"can this be written?").into())
@@ -66,14 +65,11 @@ impl Store {
     ///
     /// # Errors
     /// [`Kind::Storage`] if there are none.
-    pub async fn open_existing(dir: &Path, job: &str) -> Result<Self> {
-        let job_dir = dir.join(paths::job_dir(job));
-        let objects = local(&job_dir).map_err(|error| {
-            Error::new(
-                Kind::Storage,
-                format!("job `{job}` has no checkpoints: {} can't be read: {}", job_dir.display(), root_cause(&error)),
-            )
-            .help("the directory is set by `[checkpoint] dir`")
+    pub async fn open_existing(dir: &Location, job: &str) -> Result<Self> {
+        let job_dir = dir.join(&paths::job_dir(job));
+        let objects = objects_at(&job_dir).map_err(|error| {
+            let message = format!("job `{job}` has no checkpoints: {job_dir} can't be read: {}", root_cause(&error));
+            Error::new(Kind::Storage, message).help("the directory is set by `[checkpoint] dir`")
         })?;
         Ok(Store { objects, dir: job_dir, job: job.into() })
     }
@@ -84,8 +80,8 @@ impl Store {
     }
 
     /// The directory of a run.
-    pub fn run_dir(&self, run: u32) -> PathBuf {
-        self.dir.join(paths::run_dir(run))
+    pub fn run_dir(&self, run: u32) -> Location {
+        self.dir.join(&paths::run_dir(run))
     }
 
     /// The runs that have begun, in order: those whose log has an entry.
@@ -131,10 +127,10 @@ impl Store {
     }
 
     /// The paths of all files below `prefix` of `objects`, relative to it, sorted. `dir` is where that is, for errors.
-    async fn list_below(&self, prefix: &str, dir: &Path, objects: &dyn ObjectStore) -> Result<Vec<String>> {
-        let prefix = Location::parse(prefix).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+    async fn list_below(&self, prefix: &str, dir: &Location, objects: &dyn ObjectStore) -> Result<Vec<String>> {
+        let prefix = Key::parse(prefix).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
         let listed = objects.list(Some(&prefix)).try_collect::<Vec<_>>().await;
-        let strip = |location: &Location| location.prefix_match(&prefix).map(|parts| parts.map(|part| part.as_ref().to_string()).collect());
+        let strip = |key: &Key| key.prefix_match(&prefix).map(|parts| parts.map(|part| part.as_ref().to_string()).collect());
         let parts = listed.map_err(|error| self.unreadable(dir, &error))?.into_iter().filter_map(|object| strip(&object.location));
         let mut paths: Vec<String> = parts.map(|parts: Vec<String>| parts.join("/")).collect();
         paths.sort_unstable();
@@ -143,32 +139,32 @@ impl Store {
 
     /// The content of a file of a run; none if it is not there.
     async fn get(&self, run: u32, path: &str) -> Result<Option<Bytes>> {
-        get_from(self.objects.as_ref(), &location(&paths::run_dir(run), path)?, &self.run_dir(run).join(path)).await
+        get_from(self.objects.as_ref(), &key(&paths::run_dir(run), path)?, &self.run_dir(run).join(path)).await
     }
 
     /// Puts a file where nothing is, durably. False if there is a file with another content; one with the same content is ours, from
     /// a put whose answer was lost.
     async fn put_new(&self, run: u32, path: &str, bytes: Bytes) -> Result<bool> {
-        let location = location(&paths::run_dir(run), path)?;
+        let key = key(&paths::run_dir(run), path)?;
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match self.objects.put_opts(&location, bytes.clone().into(), options).await {
+        match self.objects.put_opts(&key, bytes.clone().into(), options).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. }) => Ok(self.get(run, path).await?.is_some_and(|found| found == bytes)),
             Err(error) => {
                 let path = self.run_dir(run).join(path);
-                let message = format!("{} can't be written: {}", path.display(), root_cause(&error));
+                let message = format!("{path} can't be written: {}", root_cause(&error));
                 Err(Error::new(Kind::Storage, message).help("the directory is set by `[checkpoint] dir`"))
             }
         }
     }
 
-    fn unreadable(&self, path: &Path, error: &object_store::Error) -> Error {
+    fn unreadable(&self, path: &Location, error: &object_store::Error) -> Error {
         unreadable(path, error)
     }
 }
 
-async fn get_from(objects: &dyn ObjectStore, location: &Location, path: &Path) -> Result<Option<Bytes>> {
-    let found = match objects.get(location).await {
+async fn get_from(objects: &dyn ObjectStore, key: &Key, path: &Location) -> Result<Option<Bytes>> {
+    let found = match objects.get(key).await {
         Ok(found) => found.bytes().await,
         Err(error) => Err(error),
     };
@@ -179,28 +175,22 @@ async fn get_from(objects: &dyn ObjectStore, location: &Location, path: &Path) -
     }
 }
 
-/// A path within a run as a location; `run` is empty if the store begins at the run.
-fn location(run: &str, path: &str) -> Result<Location> {
+/// A path within a run as a key; `run` is empty if the store begins at the run.
+fn key(run: &str, path: &str) -> Result<Key> {
     let whole = if run.is_empty() { path.to_string() } else { format!("{run}/{path}") };
-    Location::parse(&whole).map_err(|error| Error::new(Kind::Internal, error.to_string()))
+    Key::parse(&whole).map_err(|error| Error::new(Kind::Internal, error.to_string()))
 }
 
-/// Files below `dir`, written durably.
-fn local(dir: &Path) -> object_store::Result<Arc<dyn ObjectStore>> {
-    // Empty directories go with their last file, so that collected checkpoints leave none behind.
-    Ok(Arc::new(LocalFileSystem::new_with_prefix(dir)?.with_fsync(true).with_automatic_cleanup(true)))
+/// The files below `dir`.
+fn objects_at(dir: &Location) -> object_store::Result<Arc<dyn ObjectStore>> {
+    match dir {
+        Location::Path(dir) => local::objects(dir),
+        Location::Object(_) => Err(object_store::Error::NotImplemented { operation: "opening".into(), implementer: dir.to_string() }),
+    }
 }
 
-/// Creates a directory with all above it, so that a crash of the machine can't take the entries that lead to it.
-fn create_durably(dir: &Path) -> std::io::Result<()> {
-    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
-    std::fs::create_dir_all(dir)?;
-    let changed = missing.iter().filter_map(|dir| dir.parent()).filter(|dir| !dir.as_os_str().is_empty());
-    changed.map(std::fs::File::open).try_for_each(|dir| dir?.sync_all())
-}
-
-fn unreadable(path: &Path, error: &object_store::Error) -> Error {
-    Error::new(Kind::Storage, format!("{} can't be read: {}", path.display(), root_cause(error)))
+fn unreadable(path: &Location, error: &object_store::Error) -> Error {
+    Error::new(Kind::Storage, format!("{path} can't be read: {}", root_cause(error)))
 }
 
 /// What is behind an error: object_store wraps the operating system's word several times.

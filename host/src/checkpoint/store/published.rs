@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 use object_store::ObjectStoreExt;
 
-use super::{Store, location, root_cause};
+use super::{Store, key, root_cause};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
 
@@ -49,10 +49,10 @@ impl Store {
     }
 
     async fn mark(&self, run: u32, note: String) -> Result<()> {
-        let put = self.objects.put(&location(&paths::run_dir(run), paths::PUBLISHED)?, Bytes::from(note).into()).await;
+        let put = self.objects.put(&key(&paths::run_dir(run), paths::PUBLISHED)?, Bytes::from(note).into()).await;
         put.map(drop).map_err(|error| {
             let path = self.run_dir(run).join(paths::PUBLISHED);
-            Error::new(Kind::Storage, format!("{} can't be written: {}", path.display(), root_cause(&error)))
+            Error::new(Kind::Storage, format!("{path} can't be written: {}", root_cause(&error)))
         })
     }
 }

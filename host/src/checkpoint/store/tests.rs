@@ -16,7 +16,7 @@ use crate::checkpoint::file::{
 use crate::checkpoint::inspect::Description;
 use crate::checkpoint::manifest::tests::manifest;
 use crate::checkpoint::manifest::{Epochs, LogEntry, Manifest, StateFile};
-use crate::plan::{Compression, Schema, StateDescriptor, StateKind};
+use crate::plan::{Compression, Location, Schema, StateDescriptor, StateKind};
 use crate::record::{AttemptId, KeyGroups};
 use crate::state::{Change, ChangeKind, Changes};
 
@@ -27,7 +27,7 @@ const ALL: KeyGroups = KeyGroups { start: 0, end: 128 };
 
 async fn store() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), "words").await.unwrap();
+    let store = Store::open(&dir.path().into(), "words").await.unwrap();
     (dir, store)
 }
 
@@ -122,6 +122,14 @@ async fn newest(store: &Store) -> RestorePoint {
     restore_point(&log, log.last_slot() + 1).unwrap().unwrap()
 }
 
+/// The directory of a run.
+fn run_dir(store: &Store, run: u32) -> PathBuf {
+    match store.run_dir(run) {
+        Location::Path(path) => path,
+        Location::Object(path) => panic!("{path:?} is no path"),
+    }
+}
+
 /// All files below a directory, hidden ones too.
 fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -141,7 +149,7 @@ fn flip(path: &Path, at: usize) {
 #[tokio::test]
 async fn opening_creates_the_directory_and_leaves_nothing_in_it() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("a/b"), "word count/1").await.unwrap();
+    let store = Store::open(&dir.path().join("a/b").into(), "word count/1").await.unwrap();
     assert_eq!(files_below(dir.path()), Vec::<PathBuf>::new());
     assert!(dir.path().join("a/b/word%20count%2F1").is_dir());
     assert_eq!(store.runs().await.unwrap(), [0; 0]);
@@ -151,11 +159,11 @@ async fn opening_creates_the_directory_and_leaves_nothing_in_it() {
 async fn a_directory_that_cannot_be_used_is_named_with_the_setting() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
-    let error = Store::open(&dir.path().join("file"), "words").await.unwrap_err();
+    let error = Store::open(&dir.path().join("file").into(), "words").await.unwrap_err();
     assert_eq!(error.kind(), Kind::Storage);
     assert!(error.message().contains(&dir.path().join("file/words").display().to_string()), "{error}");
     assert!(error.help_text().unwrap().contains("[checkpoint] dir"));
-    let error = Store::open_existing(dir.path(), "nothing").await.unwrap_err();
+    let error = Store::open_existing(&dir.path().into(), "nothing").await.unwrap_err();
     assert_eq!(error.kind(), Kind::Storage);
     assert!(!dir.path().join("nothing").exists());
 }
@@ -251,11 +259,11 @@ async fn a_paused_attempt_is_fenced_even_when_its_slot_was_collected() {
     assert!(gone.contains(&paths::entry(paused.slot)), "the test wants a free slot: {gone:?}");
     assert_eq!(paused.try_commit().await.unwrap_err().kind(), Kind::Fenced);
     // Its entry is there now, and nobody restores from it.
-    assert!(store.run_dir(1).join(paths::entry(paused.slot)).exists());
+    assert!(run_dir(&store, 1).join(paths::entry(paused.slot)).exists());
     assert_eq!(newest(&store).await.manifest.attempt.attempt, 2);
     newer.commit(1).await;
     newer.collect().await;
-    assert!(!store.run_dir(1).join(paths::entry(paused.slot)).exists());
+    assert!(!run_dir(&store, 1).join(paths::entry(paused.slot)).exists());
     let third = Attempt::begin(&store).await;
     assert_eq!((third.id.attempt, third.epoch), (3, newer.epoch));
 }
@@ -330,15 +338,15 @@ async fn what_is_superseded_goes_with_its_directories_and_leftovers_and_foreign_
     let (_dir, store) = store().await;
     let mut first = Attempt::begin(&store).await;
     first.commit(1).await;
-    let orphan = store.run_dir(1).join(first.snapshot().await.path);
+    let orphan = run_dir(&store, 1).join(first.snapshot().await.path);
     let leftover = |path: &Path, number: u32| PathBuf::from(format!("{}#{number}", path.display()));
-    let log_entry = store.run_dir(1).join(paths::entry(1));
+    let log_entry = run_dir(&store, 1).join(paths::entry(1));
     for path in [leftover(&orphan, 1), leftover(&orphan, 12), leftover(&log_entry, 1)] {
         std::fs::write(path, "half a fi").unwrap();
     }
-    let foreign = store.run_dir(1).join("state/notes#1");
+    let foreign = run_dir(&store, 1).join("state/notes#1");
     std::fs::write(&foreign, "mine").unwrap();
-    std::fs::write(store.run_dir(1).join("log/notes.txt"), "mine").unwrap();
+    std::fs::write(run_dir(&store, 1).join("log/notes.txt"), "mine").unwrap();
     let mut second = Attempt::begin(&store).await;
     second.commit(4).await;
     let found = second.collect().await;
@@ -347,7 +355,7 @@ async fn what_is_superseded_goes_with_its_directories_and_leftovers_and_foreign_
     assert_eq!((log.manifests().count(), log.first_slot()), (RETAINED, second.slot - 3));
     assert!(!orphan.parent().unwrap().exists());
     assert!(!leftover(&log_entry, 1).exists());
-    assert!(foreign.exists() && store.run_dir(1).join("log/notes.txt").exists());
+    assert!(foreign.exists() && run_dir(&store, 1).join("log/notes.txt").exists());
     assert_eq!(keys(&store, &newest(&store).await).await.unwrap(), BTreeSet::from([1, 2, 3, 4, 5]));
 }
 
@@ -357,7 +365,7 @@ async fn a_missing_or_damaged_state_file_is_named_with_its_manifest_and_the_way_
     let mut attempt = Attempt::begin(&store).await;
     attempt.commit(2).await;
     let point = newest(&store).await;
-    let path = store.run_dir(1).join(&point.manifest.operators[0].files[1].path);
+    let path = run_dir(&store, 1).join(&point.manifest.operators[0].files[1].path);
     let good = std::fs::read(&path).unwrap();
     let break_it = |how: usize| match how {
         0 => std::fs::remove_file(&path).unwrap(),
@@ -369,11 +377,11 @@ async fn a_missing_or_damaged_state_file_is_named_with_its_manifest_and_the_way_
         break_it(how);
         let error = keys(&store, &point).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Checkpoint);
-        let manifest = store.run_dir(1).join(paths::entry(3)).display().to_string();
+        let manifest = run_dir(&store, 1).join(paths::entry(3)).display().to_string();
         for part in ["checkpoint 2 can't be restored", expected, &path.display().to_string(), &manifest] {
             assert!(error.message().contains(part), "{error} lacks {part}");
         }
-        let before = store.run_dir(1).join(paths::entry(2));
+        let before = run_dir(&store, 1).join(paths::entry(2));
         assert!(error.help_text().unwrap().ends_with(&format!("run with `-s {}`", before.display())), "{error:?}");
         // And that is a way out.
         let point = store.load(before.to_str().unwrap()).await.unwrap();
@@ -386,7 +394,7 @@ async fn a_flipped_byte_in_the_newest_manifest_never_leads_to_an_older_one_silen
     let (_dir, store) = store().await;
     let mut attempt = Attempt::begin(&store).await;
     attempt.commit(2).await;
-    let path = store.run_dir(1).join(paths::entry(3));
+    let path = run_dir(&store, 1).join(paths::entry(3));
     let length = std::fs::read(&path).unwrap().len();
     for at in (0..length).step_by(37) {
         flip(&path, at);
@@ -411,14 +419,14 @@ async fn a_checkpoint_is_found_by_number_and_by_path() {
     assert_eq!((point.manifest.checkpoint, point.slot, point.newer), (2, 3, 1));
     // Also through a link: what is the store's own run is told as that.
     let link = dir.path().join("link");
-    std::os::unix::fs::symlink(store.run_dir(1), &link).unwrap();
-    for path in [point.path.clone(), link.join(paths::entry(3))] {
-        let found = store.load(path.to_str().unwrap()).await.unwrap();
+    std::os::unix::fs::symlink(run_dir(&store, 1), &link).unwrap();
+    for path in [point.path.clone(), link.join(paths::entry(3)).into()] {
+        let found = store.load(&path.to_string()).await.unwrap();
         assert_eq!((found.run_dir, found.path), (point.run_dir.clone(), point.path.clone()));
         assert_eq!((&found.manifest, found.slot, found.newer), (&point.manifest, 3, 1));
     }
     assert!(store.load("9").await.unwrap_err().help_text().unwrap().contains("there are 1, 2, 3"));
-    let path = |path: &str| store.run_dir(1).join(path).display().to_string();
+    let path = |path: &str| run_dir(&store, 1).join(path).display().to_string();
     let claim = store.load(&path(&paths::entry(1))).await.unwrap_err();
     assert!(claim.message().contains("this is a claim"), "{claim}");
     assert_eq!(store.load(&path("log/none.json")).await.unwrap_err().kind(), Kind::Storage);
@@ -435,11 +443,11 @@ async fn a_checkpoint_of_another_run_or_directory_is_brought_along() {
     old.commit(3).await;
     let elsewhere = tempfile::tempdir().unwrap();
     for moved in [false, true] {
-        let run_dir = if moved { elsewhere.path().join("saved") } else { store.run_dir(1) };
+        let from = if moved { elsewhere.path().join("saved") } else { run_dir(&store, 1) };
         if moved {
-            std::fs::rename(store.run_dir(1), &run_dir).unwrap();
+            std::fs::rename(run_dir(&store, 1), &from).unwrap();
         }
-        let point = store.load(run_dir.join(paths::entry(3)).to_str().unwrap()).await.unwrap();
+        let point = store.load(from.join(paths::entry(3)).to_str().unwrap()).await.unwrap();
         let claimed = store.claim(RunChoice::Fresh, "a test", None).await.unwrap();
         let adopted = store.adopt(&point, claimed.attempt).await.unwrap();
         assert_eq!(adopted.run_dir, store.run_dir(claimed.attempt.run));
@@ -464,7 +472,7 @@ async fn a_start_that_died_before_its_claim_is_no_run() {
     let (_dir, store) = store().await;
     let mut attempt = Attempt::begin(&store).await;
     attempt.commit(1).await;
-    std::fs::create_dir_all(store.run_dir(2).join("log")).unwrap();
+    std::fs::create_dir_all(run_dir(&store, 2).join("log")).unwrap();
     assert_eq!(store.runs().await.unwrap(), [1]);
     assert_eq!(Attempt::begin(&store).await.id, AttemptId { run: 1, attempt: 2 });
 }
@@ -474,7 +482,7 @@ async fn a_run_whose_log_is_gone_is_an_error_and_not_an_empty_run() {
     let (_dir, store) = store().await;
     let mut attempt = Attempt::begin(&store).await;
     attempt.commit(1).await;
-    std::fs::remove_dir_all(store.run_dir(1).join("log")).unwrap();
+    std::fs::remove_dir_all(run_dir(&store, 1).join("log")).unwrap();
     let error = store.claim(RunChoice::Newest, "a test", None).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Checkpoint);
     assert!(error.message().contains("has files but no log"), "{error}");
@@ -507,7 +515,7 @@ async fn a_merge_whose_input_is_damaged_fails_and_changes_nothing() {
     let mut attempt = Attempt::begin(&store).await;
     attempt.commit(9).await;
     let due = attempt.lists.next_merge().unwrap();
-    let path = store.run_dir(1).join(&due.inputs[4].path);
+    let path = run_dir(&store, 1).join(&due.inputs[4].path);
     flip(&path, 60);
     let before = store.list(1).await.unwrap();
     let error = store.merge(1, &due).await.unwrap_err();
@@ -557,14 +565,14 @@ async fn any_file_can_be_looked_into() {
     assert_eq!((found.states[0].key_bytes, found.states[0].value_bytes), (1, 5));
     let json = serde_json::to_value(Description::StateFile(found)).unwrap();
     assert_eq!((&json["file"], &json["states"][0]["name"]), (&"state-file".into(), &"n".into()));
-    flip(&state, 30);
+    flip(&run_dir(&store, 1).join(paths::snapshot(1, 1, "count", 0)), 30);
     assert_eq!(inspect(&state).await.unwrap_err().kind(), Kind::Checkpoint);
     let foreign = dir.path().join("foreign");
     std::fs::write(&foreign, "hello").unwrap();
-    let error = inspect(&foreign).await.unwrap_err();
+    let error = inspect(&foreign.into()).await.unwrap_err();
     assert!(error.message().ends_with("this is neither a manifest, nor a claim, nor a state file"), "{error}");
-    assert!(inspect(dir.path()).await.unwrap_err().message().ends_with("is no file"));
-    assert_eq!(inspect(&dir.path().join("none")).await.unwrap_err().kind(), Kind::Storage);
+    assert!(inspect(&dir.path().into()).await.unwrap_err().message().ends_with("is no file"));
+    assert_eq!(inspect(&dir.path().join("none").into()).await.unwrap_err().kind(), Kind::Storage);
 }
 
 #[tokio::test]
@@ -655,7 +663,7 @@ async fn operator_state_lives_as_long_as_it_is_named() {
     assert_eq!((reader.epoch, reader.maps(&states)[0].1.len()), (2, 2));
     crate::checkpoint::manifest::render(&LogEntry::Checkpoint(Manifest { attempt: claimed.attempt, ..adopted.manifest.clone() })).unwrap();
     for file in [lists, maps] {
-        flip(&store.run_dir(2).join(&file.path), 30);
+        flip(&run_dir(&store, 2).join(&file.path), 30);
         let error = store.read_operator_state(&adopted, file).await.unwrap_err();
         assert!(error.message().contains("is damaged") && error.message().contains(&file.path), "{error}");
     }

@@ -13,7 +13,7 @@ struct Life {
 
 /// With a checkpoint each 10 seconds, which may take 30, and some other settings.
 fn life(change: fn(&mut CheckpointSettings)) -> Life {
-    let mut settings = CheckpointSettings::new("/c".into());
+    let mut settings = CheckpointSettings::new(std::path::PathBuf::from("/c").into());
     (settings.interval, settings.timeout) = (Some(SECOND * 10), SECOND * 30);
     change(&mut settings);
     let start = clock::now();

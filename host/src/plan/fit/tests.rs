@@ -62,7 +62,7 @@ fn plan(nodes: Vec<(&str, NodeKind, &[&str])>) -> Plan {
         parallelism: 1,
         max_parallelism: 128,
         restart: Restart::None,
-        checkpoint: CheckpointSettings::new(PathBuf::from("/c")),
+        checkpoint: CheckpointSettings::new(PathBuf::from("/c").into()),
         nodes: (nodes.into_iter())
             .map(|(uid, kind, inputs)| Node { uid: uid.into(), kind, inputs: inputs.iter().map(|text| edge(text)).collect() })
             .collect(),
