@@ -112,7 +112,7 @@ mod tests {
             ..manifest(2, 5, vec![state_file(1, 4, "count", 0), state_file(2, 5, "count", 0)])
         };
         let entries = [Ok(LogEntry::Checkpoint(older)), Ok(claim(2)), Err("it was altered".into()), Ok(LogEntry::Checkpoint(newer))];
-        let log = Log { run: 1, dir: "/c/words/run-0001".into(), entries: (7..).zip(entries).collect() };
+        let log = Log { run: 1, dir: std::path::PathBuf::from("/c/words/run-0001").into(), entries: (7..).zip(entries).collect() };
         let files = ["log/00000000000000000007.json", "notes.txt", "state/2-5/count-0.state"].map(String::from).into();
         let mut listing = Listing::default();
         listing.add_run(&log, &files);

@@ -69,7 +69,7 @@ fn checkpoints(job: &Location, output: Output) -> Result<u8> {
     let listing = match job {
         Location::Path(file) if !file.is_dir() => {
             let plan = config::load(file, &Overrides::default())?;
-            job::checkpoints(&plan.checkpoint.dir, &plan.name)?
+            job::checkpoints(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name)?
         }
         own => job::checkpoints_in(own)?,
     };

@@ -6,8 +6,8 @@ use toml::de::DeTable;
 
 use super::faults::Faults;
 use super::section::Section;
-use super::setting::{JobName, LocalPath, Whole};
-use super::{Overrides, checkpoint, links, locations, nodes, restart};
+use super::setting::{JobName, Whole};
+use super::{Overrides, bucket, checkpoint, links, locations, nodes, restart};
 use crate::plan::{CheckpointSettings, Plan, Restart};
 
 /// The format of job files that this version reads.
@@ -99,9 +99,7 @@ fn checkpoint(root: &mut Section<'_>, base: &Path) -> CheckpointSettings {
     let mut settings = CheckpointSettings::new(base.join("checkpoints").into());
     if let Some(mut section) = root.section("checkpoint") {
         checkpoint::read(&mut section, &mut settings);
-        if let Some(dir) = section.optional::<LocalPath>("dir") {
-            settings.dir = base.join(dir.into_inner().0).into();
-        }
+        bucket::read(&mut section, base, &mut settings);
         section.finish();
     }
     settings

@@ -3,6 +3,7 @@
 //! A job file is TOML. [`load`] looks at nothing but this file: whether components, sources and directories are there, and whether
 //! components fit each other, is found out later.
 
+mod bucket;
 mod checkpoint;
 mod faults;
 mod file;

@@ -41,6 +41,11 @@ impl<'a> Section<'a> {
         self.faults.add(span, name + message.as_ref(), help);
     }
 
+    /// Whether a key is there, acceptable or not.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// The value of a key that may be absent. None as well when it is not acceptable, which then is noted.
     pub(super) fn optional<T: Setting>(&mut self, key: &'static str) -> Option<Spanned<T>> {
         let value = self.value(key)?;

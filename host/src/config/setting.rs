@@ -181,3 +181,66 @@ impl Setting for LocalPath {
         }
     }
 }
+
+/// A place in the local file system, not yet absolute, or in a bucket.
+pub(super) struct Anywhere(pub(super) plan::Location);
+
+impl Setting for Anywhere {
+    const EXAMPLE: &'static str = "\"s3://bucket/prefix\"";
+
+    fn expected() -> String {
+        "a path, or a file://, s3://, gs:// or az:// URL".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        value.as_str()?.parse().ok().map(Anywhere)
+    }
+}
+
+/// Yes or no.
+pub(super) struct Flag(pub(super) bool);
+
+impl Setting for Flag {
+    const EXAMPLE: &'static str = "true";
+
+    fn expected() -> String {
+        "true or false".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        value.as_bool().map(Flag)
+    }
+}
+
+/// A name that someone else has given.
+pub(super) struct Text(pub(super) String);
+
+impl Setting for Text {
+    const EXAMPLE: &'static str = "\"eu-central-1\"";
+
+    fn expected() -> String {
+        "a text that is not empty".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        let text = value.as_str()?;
+        (!text.is_empty() && !text.contains(char::is_control)).then(|| Text(text.into()))
+    }
+}
+
+/// The URL of a service. Without credentials in it: it is shown in messages.
+pub(super) struct Endpoint(pub(super) String);
+
+impl Setting for Endpoint {
+    const EXAMPLE: &'static str = "\"https://minio.example.org:9000\"";
+
+    fn expected() -> String {
+        "an http:// or https:// URL without user, query and fragment".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        let url = url::Url::parse(value.as_str()?).ok()?;
+        let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+        (matches!(url.scheme(), "http" | "https") && url.has_host() && plain).then(|| Endpoint(url.as_str().trim_end_matches('/').into()))
+    }
+}

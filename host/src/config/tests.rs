@@ -9,7 +9,7 @@ use proptest::sample::subsequence;
 use super::*;
 use crate::error::Problem;
 use crate::plan::{
-    CheckpointSettings, Compression, Distribution, Input, Limits, Mode, NodeKind, Restart, SinkSettings, SourceKind, Variable,
+    Access, CheckpointSettings, Compression, Distribution, Input, Limits, Mode, NodeKind, Restart, SinkSettings, SourceKind, Variable,
     WordsSettings,
 };
 
@@ -164,7 +164,10 @@ fn checkpoints_take_all_their_settings() {
     };
     assert_eq!(checkpoint(lines), expected);
     let lines = "mode = \"exactly-once\"\nmin-pause = \"1m\"\nmax-concurrent = 1\ncompression = \"lz4\"\ndir = \"/c\"";
-    assert_eq!(checkpoint(lines), CheckpointSettings { min_pause: Duration::from_secs(60), ..CheckpointSettings::new(PathBuf::from("/c").into()) });
+    assert_eq!(
+        checkpoint(lines),
+        CheckpointSettings { min_pause: Duration::from_secs(60), ..CheckpointSettings::new(PathBuf::from("/c").into()) }
+    );
 }
 
 #[test]
@@ -209,6 +212,28 @@ fn paths_may_be_absolute_or_file_urls() {
         let (plan, _) = load_with(&GOOD.replace("\"state\"", &format!("\"{written}\"")), &Overrides::default()).unwrap();
         assert_eq!(plan.checkpoint.dir, PathBuf::from(meant).into());
     }
+}
+
+#[test]
+fn a_bucket_is_reached_as_its_table_says() {
+    let settings = "\"s3://bucket/pre/fix/\"\n[checkpoint.s3]\nendpoint = \"http://minio:9000/\"\nallow-http = true\nregion = \"eu\"\n\
+                    path-style = false\nprofile = \"p\"\ncredentials-file = \"keys\"\nrequest-timeout = \"1s\"\nretry-timeout = \"2s\"";
+    let (plan, dir) = load_with(&GOOD.replace("\"state\"", settings), &Overrides::default()).unwrap();
+    assert_eq!(plan.checkpoint.dir.to_string(), "s3://bucket/pre/fix");
+    let expected = Access {
+        endpoint: Some("http://minio:9000".into()),
+        region: Some("eu".into()),
+        path_style: false,
+        allow_http: true,
+        credentials_file: Some(dir.join("keys")),
+        profile: Some("p".into()),
+        account: None,
+        request_timeout: Duration::from_secs(1),
+        retry_timeout: Duration::from_secs(2),
+    };
+    assert_eq!(plan.checkpoint.access, expected);
+    let (plan, _) = load_with(&GOOD.replace("\"state\"", "\"az://box\"\naz = { account = \"a\" }"), &Overrides::default()).unwrap();
+    assert_eq!(plan.checkpoint.access, Access { account: Some("a".into()), ..Access::default() });
 }
 
 #[test]
@@ -287,7 +312,44 @@ const CASES: &[Case<'_>] = &[
     ("\"64MiB\"", "\"99999999999GiB\"", &[(23, "operator `delays`: limits: `memory` must be a size from 64KiB to 1TiB", "")]),
     ("parallelism = 2", "parallelism = 0", &[(5, "[job]: `parallelism` must be a whole number from 1 to 32768, found 0", "")]),
     ("parallelism = 2", "parallelism = 65", &[(5, "[job]: parallelism 65 is above max-parallelism 64", "raise")]),
-    ("\"state\"", "\"s3://bucket/x\"", &[(10, "[checkpoint]: `dir` must be a path or a file:// URL, found \"s3://bucket/x\"", "")]),
+    (
+        "\"state\"",
+        "\"ftp://x/y\"\ns3 = { region = \"eu\" }",
+        &[(10, "[checkpoint]: `dir` must be a path, or a file://, s3://, gs:// or az:// URL, found \"ftp://x/y\"", "s3://bucket/prefix")],
+    ),
+    ("\"state\"", "\"s3://bucket/../x\"", &[(10, "[checkpoint]: `dir` must be a path, or a file://", "")]),
+    (
+        "\"state\"",
+        "\"state\"\ns3 = { region = \"eu\" }",
+        &[(11, "[checkpoint]: `s3` says how a bucket of s3:// is reached, but `dir` is a path", "`dir = \"s3://bucket/prefix\"`")],
+    ),
+    (
+        "\"state\"",
+        "\"gs://bucket\"\ns3 = { region = \"eu\" }",
+        &[(11, "[checkpoint]: `s3` says how a bucket of s3:// is reached, but `dir` is in another store", "remove it")],
+    ),
+    (
+        "\"state\"",
+        "\"gs://bucket\"\ngs = { region = \"eu\" }",
+        &[(
+            11,
+            "[checkpoint]: gs: unknown key `region`",
+            "known here: endpoint, allow-http, request-timeout, retry-timeout, credentials-file",
+        )],
+    ),
+    (
+        "\"state\"",
+        "\"s3://bucket\"\ns3 = { endpoint = \"http://m:9000\", path-style = 1 }",
+        &[
+            (11, "[checkpoint]: s3: `endpoint` is not encrypted", "allow-http = true"),
+            (11, "[checkpoint]: s3: `path-style` must be true or false, found 1", "path-style = true"),
+        ],
+    ),
+    (
+        "\"state\"",
+        "\"s3://bucket\"\ns3 = { endpoint = \"minio:9000\" }",
+        &[(11, "[checkpoint]: s3: `endpoint` must be an http:// or https:// URL without user, query and fragment", "")],
+    ),
     ("path = \"out\"", "path = \"\"", &[(15, "sink `out`: `path` must be a path or a file:// URL, found \"\"", "")]),
     (
         "\"file\"\npath = \"out\"",

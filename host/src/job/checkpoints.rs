@@ -5,31 +5,31 @@ use std::collections::BTreeSet;
 use crate::checkpoint::listing::Listing;
 use crate::checkpoint::store::{Store, canonical};
 use crate::error::{Error, Kind, Result};
-use crate::plan::Location;
+use crate::plan::{Access, Location};
 
-/// The checkpoints of `job` below `dir`. Changes nothing.
+/// The checkpoints of `job` below `dir`, which is reached as `access` says. Changes nothing.
 ///
 /// # Errors
 /// Kind `Storage` if the directory can't be read, `Checkpoint` if no run of the job has begun there. What is broken in it is no error.
-pub fn checkpoints(dir: &Location, job: &str) -> Result<Listing> {
-    super::run::runtime()?.block_on(list(dir, job))
+pub fn checkpoints(dir: &Location, access: &Access, job: &str) -> Result<Listing> {
+    super::run::runtime()?.block_on(list(dir, access, job))
 }
 
-/// The checkpoints in a job's own directory. Changes nothing.
+/// The checkpoints in a job's own directory. A bucket is reached as the environment says. Changes nothing.
 ///
 /// # Errors
 /// As [`checkpoints`].
 pub fn checkpoints_in(own: &Location) -> Result<Listing> {
     let whole = canonical(own);
     match (whole.parent(), whole.name()) {
-        (Some(dir), Some(job)) => checkpoints(&dir, job),
+        (Some(dir), Some(job)) => checkpoints(&dir, &Access::default(), job),
         // The top of everything is nobody's own.
         _ => Err(nothing(own, "")),
     }
 }
 
-async fn list(dir: &Location, job: &str) -> Result<Listing> {
-    let store = Store::open_existing(dir, job).await?;
+async fn list(dir: &Location, access: &Access, job: &str) -> Result<Listing> {
+    let store = Store::open_existing(dir, access, job).await?;
     let runs = store.runs().await?;
     if runs.is_empty() {
         return Err(nothing(dir, job));

@@ -117,7 +117,7 @@ async fn attempt(
     legacy: &mut Legacy,
 ) -> Result<Summary> {
     let plan = Arc::clone(&prepared.plan);
-    let store = Store::open(&plan.checkpoint.dir, &plan.name).await?;
+    let store = Store::open(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name).await?;
     let started = clock::now();
     let Some(mut begun) = begin(&store, prepared, options, legacy.attempt).await? else {
         return Ok(over(&plan, legacy.attempt, started));

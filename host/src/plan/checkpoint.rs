@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Location;
+use super::{Access, Location};
 
 /// `[checkpoint]` of a job file.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,8 @@ pub struct CheckpointSettings {
     pub compression: Compression,
     /// The directory under which all jobs' checkpoints lie; a path is absolute.
     pub dir: Location,
+    /// How that is reached, if it is in a bucket.
+    pub access: Access,
 }
 
 impl CheckpointSettings {
@@ -42,6 +44,7 @@ impl CheckpointSettings {
             num_retained: 3,
             compression: Compression::default(),
             dir,
+            access: Access::default(),
         }
     }
 }

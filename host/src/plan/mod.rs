@@ -1,5 +1,6 @@
 //! A job as the rest of the host sees it: a validated graph of sources, operators and sinks, with their settings as plain data.
 
+mod access;
 mod chain;
 mod checkpoint;
 mod descriptor;
@@ -16,6 +17,7 @@ mod waits;
 
 use std::path::PathBuf;
 
+pub use access::Access;
 pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
 pub use checkpoint::{CheckpointSettings, Compression, Mode};
 pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema};

@@ -1,8 +1,7 @@
 //! Deleting what is superseded. Which that is, `decide` says; here it is carried out.
 
-use object_store::ObjectStoreExt;
-
-use super::{Store, key, local, root_cause};
+use super::cause::cause;
+use super::{Store, key, local};
 use crate::checkpoint::decide::{Live, Superseded, superseded};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
@@ -36,13 +35,9 @@ impl Store {
     /// [`Kind::Storage`], naming the first that can't be deleted.
     pub async fn delete(&self, run: u32, files: &[String]) -> Result<()> {
         for path in files {
-            match self.objects.delete(&key(&paths::run_dir(run), path)?).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => {
-                    let path = self.run_dir(run).join(path);
-                    let message = format!("{path} can't be deleted: {}", root_cause(&error));
-                    return Err(Error::new(Kind::Storage, message));
-                }
+            if let Err(error) = self.objects.delete(&key(&paths::run_dir(run), path)?).await {
+                let path = self.run_dir(run).join(path);
+                return Err(Error::new(Kind::Storage, format!("{path} can't be deleted: {}", cause(&error))));
             }
         }
         Ok(())

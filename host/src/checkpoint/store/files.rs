@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use object_store::ObjectStore;
 
 use super::local::canonical;
-use super::{Store, get_from, key, objects_at, unreadable};
+use super::objects::{Objects, PART};
+use super::open::objects_at;
+use super::{Store, get_from, key, unreadable, unwritable};
 use crate::checkpoint::decide::{Before, Merge, Merged, RestorePoint};
 use crate::checkpoint::file::{StateReader, merge};
 use crate::checkpoint::manifest::{OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
-use crate::plan::Location;
+use crate::plan::{Access, Location};
 use crate::record::AttemptId;
 
 impl Store {
@@ -22,7 +23,12 @@ impl Store {
     /// # Errors
     /// [`Kind::Storage`] if it can't be written; [`Kind::Internal`] if the path is taken by another content.
     pub async fn put_state_file(&self, run: u32, path: &str, bytes: Bytes) -> Result<()> {
-        if self.put_new(run, path, bytes).await? {
+        let in_parts = matches!(self.dir, Location::Object(_)) && bytes.len() >= PART;
+        if in_parts {
+            let put = self.objects.put_in_parts(&key(&paths::run_dir(run), path)?, &bytes).await;
+            return put.map_err(|error| unwritable(&self.run_dir(run).join(path), &error));
+        }
+        if self.put_new(run, path, &bytes).await? {
             return Ok(());
         }
         let path = self.run_dir(run).join(path);
@@ -48,7 +54,7 @@ impl Store {
 
     async fn read_named(&self, point: &RestorePoint, file: Named<'_>) -> Result<Bytes> {
         let (objects, prefix) = self.objects_of(&point.run_dir)?;
-        let place = Place { objects: objects.as_ref(), prefix: &prefix, run_dir: &point.run_dir };
+        let place = Place { objects: &objects, prefix: &prefix, run_dir: &point.run_dir };
         read_checked(place, file).await.map_err(|error| match error.kind() {
             Kind::Checkpoint => {
                 let message = format!("checkpoint {} can't be restored: {error}; {} names it", point.manifest.checkpoint, point.path);
@@ -93,7 +99,7 @@ impl Store {
     /// are as they were.
     pub async fn merge(&self, run: u32, due: &Merge) -> Result<Merged> {
         let run_dir = self.run_dir(run);
-        let place = Place { objects: self.objects.as_ref(), prefix: &paths::run_dir(run), run_dir: &run_dir };
+        let place = Place { objects: &self.objects, prefix: &paths::run_dir(run), run_dir: &run_dir };
         let mut readers = Vec::new();
         for input in &due.inputs {
             let bytes = read_checked(place, Named::from(input)).await?;
@@ -116,11 +122,19 @@ impl Store {
         Ok(Merged { operator: due.operator.clone(), inputs, files })
     }
 
+    /// How a place is reached: as the job's own if it is in the same kind of store, else as the environment says.
+    pub(super) fn access_to(&self, location: &Location) -> Access {
+        match (location, &self.dir) {
+            (Location::Object(path), Location::Object(own)) if path.service == own.service => self.access.clone(),
+            _ => Access::default(),
+        }
+    }
+
     /// Where the files of the run in `run_dir` are read: the objects, and the run's prefix there.
-    pub(super) fn objects_of(&self, run_dir: &Location) -> Result<(Arc<dyn ObjectStore>, String)> {
+    pub(super) fn objects_of(&self, run_dir: &Location) -> Result<(Objects, String)> {
         match run_dir.name().filter(|name| paths::parse_run_dir(name).is_some()) {
-            Some(name) if canonical(run_dir) == canonical(&self.dir.join(name)) => Ok((Arc::clone(&self.objects), name.into())),
-            _ => Ok((objects_at(run_dir).map_err(|error| unreadable(run_dir, &error))?, String::new())),
+            Some(name) if canonical(run_dir) == canonical(&self.dir.join(name)) => Ok((self.objects.clone(), name.into())),
+            _ => Ok((objects_at(run_dir, &self.access_to(run_dir)).map_err(|error| unreadable(run_dir, &error))?, String::new())),
         }
     }
 }
@@ -128,7 +142,7 @@ impl Store {
 /// A run's files.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    objects: &'a dyn ObjectStore,
+    objects: &'a Objects,
     prefix: &'a str,
     run_dir: &'a Location,
 }

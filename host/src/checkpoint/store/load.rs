@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 
-use super::Store;
 use super::local::{self, canonical};
+use super::open::{hasty, objects_at};
+use super::{Store, get_from, key, unreadable};
 use crate::checkpoint::decide::{RestorePoint, by_number, point_at};
 use crate::checkpoint::inspect::{Description, describe};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::LogEntry;
 use crate::checkpoint::paths::{self, RunPath};
 use crate::error::{Error, Kind, Result};
-use crate::plan::Location;
+use crate::plan::{Access, Location};
 
 impl Store {
     /// The checkpoint that `wanted` names: by its number, in the newest run, or by the path of its manifest, in whatever run of whatever
@@ -31,7 +32,7 @@ impl Store {
 
     async fn load_from(&self, path: &Location) -> Result<RestorePoint> {
         // Also makes sure that the file can be read at all, and says it in the words of whoever asked.
-        read(path).await?;
+        read(path, &self.access_to(path)).await?;
         let (log, slot) = self.log_around(path).await?;
         if let Some(point) = point_at(&log, slot) {
             return Ok(point);
@@ -58,24 +59,29 @@ impl Store {
         let run = run_dir.name().and_then(paths::parse_run_dir).unwrap_or(0);
         // One of the store's own runs is told by the same path as everywhere, whatever links lead to it.
         let dir = if prefix.is_empty() { run_dir } else { self.run_dir(run) };
-        Ok((self.log_from(objects.as_ref(), &prefix, &dir, run).await?, slot))
+        Ok((self.log_from(&objects, &prefix, &dir, run).await?, slot))
     }
 }
 
-/// What the file at `path` is: a claim, a manifest or a state file.
+/// What the file at `path` is: a claim, a manifest or a state file. A bucket is reached as the environment says.
 ///
 /// # Errors
 /// [`Kind::Storage`] if it can't be read; [`Kind::Checkpoint`] if it is none of ours, damaged, truncated, or from the future.
 pub async fn inspect(path: &Location) -> Result<Description> {
-    let bytes = read(path).await?;
+    let bytes = read(path, &Access::default()).await?;
     let shown = path.to_string();
     let described = tokio::task::spawn_blocking(move || describe(&shown, bytes)).await;
     described.map_err(|error| Error::new(Kind::Internal, format!("looking into {path} has ended: {error}")))?
 }
 
-async fn read(location: &Location) -> Result<Bytes> {
-    match location {
-        Location::Path(path) => local::read(path).await,
-        Location::Object(_) => Err(Error::new(Kind::Storage, format!("{location} can't be read"))),
+async fn read(location: &Location, access: &Access) -> Result<Bytes> {
+    if let Location::Path(path) = location {
+        return local::read(path).await;
     }
+    let (Some(dir), Some(name)) = (location.parent(), location.name()) else {
+        return Err(Error::new(Kind::Checkpoint, format!("{location} is no file")).help("give the URL of a single file"));
+    };
+    let objects = objects_at(&dir, &hasty(access)).map_err(|error| unreadable(location, &error))?;
+    let found = get_from(&objects, &key("", name)?, location).await?;
+    found.ok_or_else(|| Error::new(Kind::Storage, format!("{location} can't be read: it is not there")))
 }

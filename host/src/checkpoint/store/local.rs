@@ -1,12 +1,12 @@
 //! Checkpoints in the local file system: what of it object_store does not do.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 
+use super::objects::Objects;
 use super::sweep;
 use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
@@ -19,10 +19,14 @@ pub fn canonical(location: &Location) -> Location {
     }
 }
 
+/// A disk always answers. But a file may go just when it has kept another one from being put in its place.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Files below `dir`, written durably.
-pub(super) fn objects(dir: &Path) -> object_store::Result<Arc<dyn ObjectStore>> {
+pub(super) fn objects(dir: &Path) -> object_store::Result<Objects> {
     // Empty directories go with their last file, so that collected checkpoints leave none behind.
-    Ok(Arc::new(LocalFileSystem::new_with_prefix(dir)?.with_fsync(true).with_automatic_cleanup(true)))
+    let files = LocalFileSystem::new_with_prefix(dir)?.with_fsync(true).with_automatic_cleanup(true);
+    Ok(Objects::new(files, PATIENCE))
 }
 
 /// Creates a directory with all above it, durably. In a bucket there are none.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use object_store::ObjectStore;
 
+use super::objects::Objects;
 use super::{Store, get_from, key};
 use crate::checkpoint::decide::next_attempt;
 use crate::checkpoint::log::Log;
@@ -47,11 +47,11 @@ impl Store {
     /// # Errors
     /// [`Kind::Storage`] if the directory can't be read.
     pub async fn log(&self, run: u32) -> Result<Log> {
-        self.log_from(self.objects.as_ref(), &paths::run_dir(run), &self.run_dir(run), run).await
+        self.log_from(&self.objects, &paths::run_dir(run), &self.run_dir(run), run).await
     }
 
     /// The log of the run at `prefix` of `objects`, which is the directory `dir`.
-    pub(super) async fn log_from(&self, objects: &dyn ObjectStore, prefix: &str, dir: &Location, run: u32) -> Result<Log> {
+    pub(super) async fn log_from(&self, objects: &Objects, prefix: &str, dir: &Location, run: u32) -> Result<Log> {
         let mut log = Log { run, dir: dir.clone(), entries: BTreeMap::new() };
         for slot in self.slots_from(objects, prefix, dir).await? {
             let path = paths::entry(slot);
@@ -87,7 +87,7 @@ impl Store {
             let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", clock::entropy(), clock::entropy()));
             let claim =
                 LogEntry::Claim(Claim { job: self.job.clone(), attempt, by: by.into(), created, token, from: from.map(String::from) });
-            if !self.put_new(run, &paths::entry(slot), text(&claim)?).await? {
+            if !self.put_new(run, &paths::entry(slot), &text(&claim)?).await? {
                 continue;
             }
             let log = self.log(run).await?;
@@ -109,7 +109,7 @@ impl Store {
     /// manifest can't be written: then it is unknown whether it was, and the same commit may be tried again.
     pub async fn commit(&self, slot: u64, manifest: &Manifest) -> Result<u64> {
         let run = manifest.attempt.run;
-        let put = self.put_new(run, &paths::entry(slot), text(&LogEntry::Checkpoint(manifest.clone()))?).await?;
+        let put = self.put_new(run, &paths::entry(slot), &text(&LogEntry::Checkpoint(manifest.clone()))?).await?;
         // A slot may be free only because a newer attempt has collected what it held.
         if !put || self.slots(run).await?.last().is_some_and(|&last| last > slot) {
             let log = self.log(run).await?;
@@ -133,19 +133,22 @@ impl Store {
 
     /// The error for an attempt of `run` if there is a newer run.
     async fn newer_run(&self, run: u32) -> Result<Option<Error>> {
-        let newest = self.runs().await?.last().copied();
-        Ok(newest.filter(|&newest| newest > run).map(|newer| {
-            let message = format!("run {newer} of job `{}` has begun and taken over from run {run}", self.job);
-            Error::new(Kind::Fenced, message).help("nothing is lost: this process has stopped, and the newer run goes on")
-        }))
+        for newer in self.run_dirs().await?.into_iter().filter(|&newer| newer > run) {
+            if !self.slots(newer).await?.is_empty() {
+                let message = format!("run {newer} of job `{}` has begun and taken over from run {run}", self.job);
+                let help = "nothing is lost: this process has stopped, and the newer run goes on";
+                return Ok(Some(Error::new(Kind::Fenced, message).help(help)));
+            }
+        }
+        Ok(None)
     }
 
     /// The slots in use in a run, in order.
     pub(super) async fn slots(&self, run: u32) -> Result<Vec<u64>> {
-        self.slots_from(self.objects.as_ref(), &paths::run_dir(run), &self.run_dir(run)).await
+        self.slots_from(&self.objects, &paths::run_dir(run), &self.run_dir(run)).await
     }
 
-    async fn slots_from(&self, objects: &dyn ObjectStore, prefix: &str, dir: &Location) -> Result<Vec<u64>> {
+    async fn slots_from(&self, objects: &Objects, prefix: &str, dir: &Location) -> Result<Vec<u64>> {
         let log_prefix = if prefix.is_empty() { "log".into() } else { format!("{prefix}/log") };
         let listed = self.list_below(&log_prefix, &dir.join("log"), objects).await?;
         let slot = |path: &String| match paths::classify(&format!("log/{path}")) {

@@ -5,11 +5,10 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use object_store::ObjectStoreExt;
 
-use super::{Store, key, root_cause};
+use super::{Store, key, unwritable};
 use crate::checkpoint::paths;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 
 /// How far the publication of a checkpoint's output is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,11 +48,8 @@ impl Store {
     }
 
     async fn mark(&self, run: u32, note: String) -> Result<()> {
-        let put = self.objects.put(&key(&paths::run_dir(run), paths::PUBLISHED)?, Bytes::from(note).into()).await;
-        put.map(drop).map_err(|error| {
-            let path = self.run_dir(run).join(paths::PUBLISHED);
-            Error::new(Kind::Storage, format!("{path} can't be written: {}", root_cause(&error)))
-        })
+        let put = self.objects.put(&key(&paths::run_dir(run), paths::PUBLISHED)?, Bytes::from(note)).await;
+        put.map_err(|error| unwritable(&self.run_dir(run).join(paths::PUBLISHED), &error))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::checkpoint::file::{
 use crate::checkpoint::inspect::Description;
 use crate::checkpoint::manifest::tests::manifest;
 use crate::checkpoint::manifest::{Epochs, LogEntry, Manifest, StateFile};
-use crate::plan::{Compression, Location, Schema, StateDescriptor, StateKind};
+use crate::plan::{Access, Compression, Location, Schema, StateDescriptor, StateKind};
 use crate::record::{AttemptId, KeyGroups};
 use crate::state::{Change, ChangeKind, Changes};
 
@@ -27,7 +27,7 @@ const ALL: KeyGroups = KeyGroups { start: 0, end: 128 };
 
 async fn store() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().into(), "words").await.unwrap();
+    let store = Store::open(&dir.path().into(), &Access::default(), "words").await.unwrap();
     (dir, store)
 }
 
@@ -149,7 +149,7 @@ fn flip(path: &Path, at: usize) {
 #[tokio::test]
 async fn opening_creates_the_directory_and_leaves_nothing_in_it() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("a/b").into(), "word count/1").await.unwrap();
+    let store = Store::open(&dir.path().join("a/b").into(), &Access::default(), "word count/1").await.unwrap();
     assert_eq!(files_below(dir.path()), Vec::<PathBuf>::new());
     assert!(dir.path().join("a/b/word%20count%2F1").is_dir());
     assert_eq!(store.runs().await.unwrap(), [0; 0]);
@@ -159,11 +159,11 @@ async fn opening_creates_the_directory_and_leaves_nothing_in_it() {
 async fn a_directory_that_cannot_be_used_is_named_with_the_setting() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
-    let error = Store::open(&dir.path().join("file").into(), "words").await.unwrap_err();
+    let error = Store::open(&dir.path().join("file").into(), &Access::default(), "words").await.unwrap_err();
     assert_eq!(error.kind(), Kind::Storage);
     assert!(error.message().contains(&dir.path().join("file/words").display().to_string()), "{error}");
     assert!(error.help_text().unwrap().contains("[checkpoint] dir"));
-    let error = Store::open_existing(&dir.path().into(), "nothing").await.unwrap_err();
+    let error = Store::open_existing(&dir.path().into(), &Access::default(), "nothing").await.unwrap_err();
     assert_eq!(error.kind(), Kind::Storage);
     assert!(!dir.path().join("nothing").exists());
 }

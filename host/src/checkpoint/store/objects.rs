@@ -1,0 +1,132 @@
+//! [`Objects`]: all that the store asks of a place, be it a directory or a prefix in a bucket: list, get, put, put where nothing is,
+//! delete. What stays without an answer is done again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path as Key;
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, Result};
+
+use super::cause::may_pass;
+use crate::clock;
+
+/// A large object is put in parts of this size, which get lost and are put again each on its own.
+pub(super) const PART: usize = 8 << 20;
+
+/// How many parts of an object are on their way at once.
+const PARTS_AT_ONCE: usize = 4;
+
+/// Objects with a common prefix, or the files below a directory. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Objects {
+    store: Arc<dyn ObjectStore>,
+    /// How long it is tried to get an answer.
+    patience: Duration,
+}
+
+impl Objects {
+    pub(super) fn new(store: impl ObjectStore, patience: Duration) -> Self {
+        Objects { store: Arc::new(store), patience }
+    }
+
+    /// The keys of all objects below `prefix`.
+    pub(super) async fn list(&self, prefix: &Key) -> Result<Vec<Key>> {
+        self.again(|| self.store.list(Some(prefix)).map_ok(|object| object.location).try_collect()).await
+    }
+
+    /// The names of what would be directories.
+    pub(super) async fn dirs(&self) -> Result<Vec<String>> {
+        let found = self.again(|| self.store.list_with_delimiter(None)).await?;
+        let name = |prefix: &Key| prefix.parts().next_back().map(|name| name.as_ref().to_owned());
+        Ok(found.common_prefixes.iter().filter_map(name).collect())
+    }
+
+    /// An object's content; none if it is not there.
+    pub(super) async fn get(&self, key: &Key) -> Result<Option<Bytes>> {
+        let read = || async { self.store.get(key).await?.bytes().await };
+        found(self.again(read).await)
+    }
+
+    /// Puts an object, whatever is there.
+    pub(super) async fn put(&self, key: &Key, bytes: Bytes) -> Result<()> {
+        self.again(|| self.store.put(key, bytes.clone().into())).await.map(drop)
+    }
+
+    /// Puts an object where nothing is. False if there is one with another content; one with the same content is ours, from a put whose
+    /// answer was lost.
+    pub(super) async fn put_new(&self, key: &Key, bytes: &Bytes) -> Result<bool> {
+        let put = || async {
+            let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+            let unknown = match self.store.put_opts(key, bytes.clone().into(), options).await {
+                Err(error) if is_open(&error) => error,
+                done => return done.map(|_| true),
+            };
+            match self.get(key).await? {
+                Some(found) => Ok(found == bytes),
+                None => Err(unknown),
+            }
+        };
+        self.again(put).await
+    }
+
+    /// Puts an object of a key that nobody else writes, in parts. It appears when the last one has come.
+    pub(super) async fn put_in_parts(&self, key: &Key, bytes: &Bytes) -> Result<()> {
+        let put = || async {
+            let mut upload = self.store.put_multipart(key).await?;
+            let part = |at: usize| upload.put_part(bytes.slice(at..bytes.len().min(at + PART)).into());
+            let parts: Vec<_> = (0..bytes.len()).step_by(PART).map(part).collect();
+            let sent = futures::stream::iter(parts).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<()>>().await;
+            let done = match sent {
+                Ok(_) => upload.complete().await.map(drop),
+                Err(error) => Err(error),
+            };
+            let Err(error) = done else { return Ok(()) };
+            // The answer to the completion may have been lost, and then there is nothing left to complete.
+            if self.store.head(key).await.is_ok_and(|found| found.size == bytes.len() as u64) {
+                return Ok(());
+            }
+            // Parts of an upload that is not ended cost money. If this fails too, the bucket's own rules have to end it.
+            let _ = upload.abort().await;
+            Err(error)
+        };
+        self.again(put).await
+    }
+
+    /// Deletes an object. One that is gone already is no error.
+    pub(super) async fn delete(&self, key: &Key) -> Result<()> {
+        found(self.again(|| self.store.delete(key)).await).map(drop)
+    }
+
+    /// Does something until it is known what became of it. object_store has already tried again, for as long as a signature is good,
+    /// what is harmless to do twice; this is for the rest, such as an answer that breaks off.
+    async fn again<T, F: Future<Output = Result<T>>>(&self, what: impl Fn() -> F) -> Result<T> {
+        let until = clock::now() + self.patience;
+        let mut pause = Duration::from_millis(50);
+        loop {
+            let error = match what().await {
+                Err(error) if is_open(&error) && clock::now() < until => error,
+                done => return done,
+            };
+            tracing::info!("tried again: {}", super::cause(&error));
+            // Drawn at random, so that two don't meet again.
+            tokio::time::sleep(pause.mul_f64(1.5 + 0.5 * clock::random())).await;
+            pause = (pause * 2).min(Duration::from_secs(5));
+        }
+    }
+}
+
+/// Whether it is still open how a request ends. So it is with "already exists", which is also what S3 answers when two put at once, of
+/// which neither may have succeeded.
+fn is_open(error: &Error) -> bool {
+    matches!(error, Error::AlreadyExists { .. }) || may_pass(error)
+}
+
+/// None for what is not there.
+fn found<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(Error::NotFound { .. }) => Ok(None),
+        result => result.map(Some),
+    }
+}

@@ -1,0 +1,87 @@
+//! Opening: that checkpoints can be kept in a place is found out before a job begins, and not when the first one is due.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::path::Path as Key;
+
+use super::cause::cause;
+use super::objects::Objects;
+use super::{local, remote};
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Access, Location};
+
+/// How long it is tried to reach a store at first: whoever has just typed a command waits for it.
+const START: Duration = Duration::from_secs(15);
+
+/// The files below `dir`, which is created if it is missing, once it is certain that files can be listed, written, deleted, and put only
+/// where nothing is.
+///
+/// # Errors
+/// [`Kind::Storage`], naming directory or bucket and the setting.
+pub(super) async fn open(dir: &Location, access: &Access) -> Result<Objects> {
+    local::create(dir).await.map_err(|cause| refused(dir, &cause, DIR))?;
+    let failed = |error: object_store::Error| {
+        let cause = cause(&error);
+        let help = how(dir, &error, &cause);
+        refused(dir, &cause, help)
+    };
+    let objects = objects_at(dir, &hasty(access)).map_err(failed)?;
+    if !is_exclusive(&objects).await.map_err(failed)? {
+        return Err(refused(
+            dir,
+            "it lets a put go through where something is, so that two attempts could commit the same checkpoint",
+            EXCLUSIVE,
+        ));
+    }
+    objects_at(dir, access).map_err(failed)
+}
+
+/// The same for someone who waits for it.
+pub(super) fn hasty(access: &Access) -> Access {
+    Access { retry_timeout: START.min(access.retry_timeout), ..access.clone() }
+}
+
+/// The files below `dir`, be they there or not.
+pub(super) fn objects_at(dir: &Location, access: &Access) -> object_store::Result<Objects> {
+    match dir {
+        Location::Path(dir) => local::objects(dir),
+        Location::Object(path) => remote::objects(path, access),
+    }
+}
+
+/// Whether a put fails where something is. Fails if files can't be listed, written or deleted.
+async fn is_exclusive(objects: &Objects) -> object_store::Result<bool> {
+    objects.dirs().await?;
+    let key = Key::from(format!("probe-{:016x}", clock::entropy()));
+    let first = objects.put_new(&key, &Bytes::from_static(b"can this be written?")).await?;
+    let second = objects.put_new(&key, &Bytes::from_static(b"and this in its place?")).await?;
+    objects.delete(&key).await?;
+    Ok(first && !second)
+}
+
+const DIR: &str = "make it writable, or choose another one with `[checkpoint] dir`";
+const EXCLUSIVE: &str = "the store has to honour `If-None-Match: *`: choose another one with `[checkpoint] dir`";
+
+fn refused(dir: &Location, cause: &str, help: &str) -> Error {
+    let what = match dir {
+        Location::Path(_) => format!("the checkpoint directory {dir}"),
+        Location::Object(path) => format!("the bucket `{}` for checkpoints in {dir}", path.bucket),
+    };
+    Error::new(Kind::Storage, format!("{what} can't be used: {cause}")).help(help)
+}
+
+/// What to do about an error.
+fn how(dir: &Location, error: &object_store::Error, cause: &str) -> &'static str {
+    use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
+    match (dir, error) {
+        (Location::Path(_), _) => DIR,
+        (_, NotFound { .. }) => "create the bucket, or choose another one with `[checkpoint] dir`",
+        (_, PermissionDenied { .. } | Unauthenticated { .. }) => {
+            "it must allow to list, read, write and delete; `profile` and `credentials-file` below `[checkpoint]`, or else the environment, say with which credentials"
+        }
+        _ if cause.starts_with("501") => EXCLUSIVE,
+        _ => "`endpoint`, `region` and credentials below `[checkpoint]`, or else the environment, say how it is reached",
+    }
+}
