@@ -1,10 +1,11 @@
 # Every target sets up what it needs. See README.md.
 CARGO ?= cargo
+PYTHON ?= python3
 GUESTS = -p enrich-carriers -p flights-parse -p flights-delays -p quality-check -p sessions-legs -p sessions-trips \
 	-p word-count-tokenize -p word-count-count
 FIXTURES = $(patsubst tests/guests/%,-p fixture-%,$(wildcard tests/guests/*))
 
-.PHONY: help setup build guests fixtures test lint demo bench clean
+.PHONY: help setup build guests fixtures moto test lint demo bench clean
 
 help:
 	@echo "make demo    build everything, run a job on real data, kill it, resume it, compare"
@@ -26,11 +27,21 @@ guests: setup
 fixtures: setup
 	$(CARGO) build --locked --profile guest --target wasm32-wasip2 $(GUESTS) $(FIXTURES)
 
+# A server of S3 that others have written, for the tests.
+MOTO = $(or $(CARGO_TARGET_DIR),target)/moto
+moto: $(MOTO)/installed
+
+$(MOTO)/installed: tests/moto.txt
+	rm -rf $(MOTO)
+	$(PYTHON) -m venv $(MOTO)
+	$(MOTO)/bin/pip install --quiet --disable-pip-version-check --requirement tests/moto.txt
+	touch $@
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
-test: setup fixtures lint
+test: setup fixtures moto lint
 	$(CARGO) test --release --locked --workspace
 
 demo: build

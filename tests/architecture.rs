@@ -29,6 +29,7 @@ const HOMES: &[(&str, &str)] = &[
     ("wasmtime_wasi", "wasm/"),
     ("timely", "dataflow/"),
     ("object_store", "checkpoint/store"),
+    ("rustls", "checkpoint/store"),
     ("bincode", "codec"),
     ("clap", "cli/"),
     ("miette", "cli/"),

@@ -55,6 +55,10 @@ mod retention;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
+mod s3;
+#[cfg(test)]
+mod s3_faults;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod stdout;

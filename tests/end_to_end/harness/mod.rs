@@ -6,6 +6,7 @@ mod kills;
 mod place;
 mod process;
 mod random;
+pub mod s3;
 mod watch;
 
 use std::collections::BTreeMap;

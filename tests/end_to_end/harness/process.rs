@@ -91,6 +91,11 @@ impl Running {
         self.wait_until(&format!("{text:?} on stderr"), || text_of(&stderr).contains(text));
     }
 
+    /// What standard error has said so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
     /// Waits until standard output says something.
     pub fn wait_for_stdout(&mut self, text: &str) {
         let stdout = self.stdout.as_ref().expect("it is collected").shared();

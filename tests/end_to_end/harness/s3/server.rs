@@ -1,0 +1,269 @@
+//! A small server in this process that speaks as much of S3 as a store of checkpoints needs, and misbehaves as it is told. Pages of
+//! listings are short, so that everything has several.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Bucket;
+use super::http::{Head, OBSERVER, decode};
+
+/// Entries on a page of a listing.
+const PAGE: usize = 5;
+
+/// How a request goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is refused with this status.
+    Refused(u16),
+    /// The connection breaks before all of it has come; for a GET, before all of the answer has.
+    Cut,
+    /// It is done, and nobody says so: the connection stays open.
+    Silence,
+    /// It is done, and the connection ends without an answer.
+    Unheard,
+    /// It is done a little later.
+    Slow,
+    /// `If-None-Match` is ignored.
+    Overwrites,
+}
+
+/// A request as far as it decides about a fault.
+pub struct Request {
+    pub method: String,
+    /// The object's key; empty for the bucket.
+    pub key: String,
+    pub query: BTreeMap<String, String>,
+    /// How many requests came before.
+    pub number: u64,
+}
+
+type Misbehave = dyn Fn(&Request) -> Option<Fault> + Send + Sync;
+
+struct Shared {
+    objects: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// Parts that have come, by upload and number.
+    parts: Mutex<BTreeMap<String, BTreeMap<u32, Vec<u8>>>>,
+    misbehave: Mutex<Arc<Misbehave>>,
+    faults: Mutex<Vec<String>>,
+    requests: AtomicU64,
+}
+
+/// A server with a bucket. It serves until the process ends.
+pub struct Server {
+    pub bucket: Bucket,
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// Starts one that behaves well.
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+        let bucket = Bucket { address: listener.local_addr().expect("it is bound"), name: "bucket" };
+        let well: Arc<Misbehave> = Arc::new(|_| None);
+        let shared = Arc::new(Shared {
+            objects: Mutex::default(),
+            parts: Mutex::default(),
+            misbehave: Mutex::new(well),
+            faults: Mutex::default(),
+            requests: AtomicU64::default(),
+        });
+        let serving = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let shared = Arc::clone(&serving);
+                std::thread::spawn(move || while shared.serve(&stream).is_some() {});
+            }
+        });
+        Server { bucket, shared }
+    }
+
+    /// From now on requests go wrong as `misbehave` says.
+    pub fn misbehaves(&self, misbehave: impl Fn(&Request) -> Option<Fault> + Send + Sync + 'static) {
+        *lock(&self.shared.misbehave) = Arc::new(misbehave);
+    }
+
+    /// What has gone wrong so far: fault, method and key.
+    pub fn faults(&self) -> Vec<String> {
+        lock(&self.shared.faults).clone()
+    }
+
+    /// How many uploads in parts are not ended.
+    pub fn open_uploads(&self) -> usize {
+        lock(&self.shared.parts).len()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Status, headers and body.
+type Answer = (u16, String, Vec<u8>);
+
+fn answer(status: u16) -> Answer {
+    (status, String::new(), Vec::new())
+}
+
+fn error(status: u16, code: &str) -> Answer {
+    // As real ones do, it repeats who has asked.
+    let body = format!("<Error><Code>{code}</Code><Message>as told</Message><AWSAccessKeyId>test</AWSAccessKeyId></Error>");
+    (status, "content-type: application/xml\r\n".into(), body.into_bytes())
+}
+
+impl Shared {
+    /// Serves one request; none when the connection has ended.
+    fn serve(&self, stream: &TcpStream) -> Option<()> {
+        let mut reader = BufReader::new(stream);
+        let head = Head::read(&mut reader)?;
+        let mut words = head.line.split(' ');
+        let (method, target) = (words.next()?.to_owned(), words.next()?);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let (bucket, key) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+        let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), decode(value)));
+        let query = query.split('&').filter_map(pair).collect();
+        let observes = head.header(OBSERVER).is_some();
+        let number = if observes { 0 } else { self.requests.fetch_add(1, Ordering::SeqCst) };
+        let request = Request { method, key: decode(key), query, number };
+        let misbehave = Arc::clone(&lock(&self.misbehave));
+        let fault = if observes { None } else { misbehave(&request) };
+        if let Some(fault) = fault {
+            lock(&self.faults).push(format!("{fault:?} {} {}", request.method, request.key));
+        }
+        if fault == Some(Fault::Cut) && request.method != "GET" {
+            // What has not been read makes the end a reset.
+            return None;
+        }
+        let mut body = vec![0; head.length().unwrap_or(0)];
+        reader.read_exact(&mut body).ok()?;
+        let allowed = head.header("authorization").is_some_and(|value| value.contains("Credential=test/"));
+        let done = match fault {
+            Some(Fault::Refused(status)) => error(status, if status == 503 { "SlowDown" } else { "Told" }),
+            _ if !allowed => error(403, "InvalidAccessKeyId"),
+            _ if bucket != "bucket" => error(404, "NoSuchBucket"),
+            _ => self.act(&request, &head, body, fault == Some(Fault::Overwrites)),
+        };
+        match fault {
+            Some(Fault::Silence) => {
+                // Until the other side loses patience.
+                let _ = reader.fill_buf().map(<[u8]>::len);
+                None
+            }
+            Some(Fault::Unheard) => None,
+            Some(Fault::Slow) => {
+                std::thread::sleep(Duration::from_millis(30));
+                send(stream, &request, done, false)
+            }
+            fault => send(stream, &request, done, fault == Some(Fault::Cut)),
+        }
+    }
+
+    fn act(&self, request: &Request, head: &Head, body: Vec<u8>, overwrites: bool) -> Answer {
+        let Request { method, key, query, .. } = request;
+        let upload = query.get("uploadId");
+        match (method.as_str(), upload) {
+            ("GET", _) if key.is_empty() => list(&lock(&self.objects), query),
+            ("GET" | "HEAD", _) => match lock(&self.objects).get(key) {
+                Some(object) => part_of(object, head.header("range")),
+                None => error(404, "NoSuchKey"),
+            },
+            ("PUT", Some(upload)) => match lock(&self.parts).get_mut(upload) {
+                Some(parts) => {
+                    parts.insert(query["partNumber"].parse().expect("a number"), body);
+                    (200, "etag: \"part\"\r\n".into(), Vec::new())
+                }
+                None => error(404, "NoSuchUpload"),
+            },
+            ("PUT", None) => {
+                let mut objects = lock(&self.objects);
+                // Google says it with a header of its own.
+                let new = head.header("if-none-match") == Some("*") || head.header("x-goog-if-generation-match") == Some("0");
+                if new && !overwrites && objects.contains_key(key) {
+                    return error(412, "PreconditionFailed");
+                }
+                objects.insert(key.clone(), body);
+                (200, "etag: \"object\"\r\nx-goog-generation: 1\r\n".into(), Vec::new())
+            }
+            ("POST", None) if query.contains_key("uploads") => {
+                let upload = format!("upload-{}", request.number);
+                lock(&self.parts).insert(upload.clone(), BTreeMap::new());
+                let body = format!(
+                    "<InitiateMultipartUploadResult><Bucket>bucket</Bucket><Key>k</Key><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
+                );
+                (200, String::new(), body.into_bytes())
+            }
+            ("POST", Some(upload)) => match lock(&self.parts).remove(upload) {
+                Some(parts) => {
+                    lock(&self.objects).insert(key.clone(), parts.into_values().flatten().collect());
+                    let body = "<CompleteMultipartUploadResult><ETag>\"whole\"</ETag></CompleteMultipartUploadResult>";
+                    (200, String::new(), body.as_bytes().to_vec())
+                }
+                None => error(404, "NoSuchUpload"),
+            },
+            ("DELETE", Some(upload)) => {
+                lock(&self.parts).remove(upload);
+                answer(204)
+            }
+            ("DELETE", None) => {
+                lock(&self.objects).remove(key);
+                answer(204)
+            }
+            _ => error(501, "NotImplemented"),
+        }
+    }
+}
+
+fn send(mut stream: &TcpStream, request: &Request, (status, headers, body): Answer, cut: bool) -> Option<()> {
+    let head = format!("HTTP/1.1 {status} Told\r\n{headers}content-length: {}\r\n\r\n", body.len());
+    let body: &[u8] = if request.method == "HEAD" { &[] } else { &body };
+    let sent = if cut { &body[..body.len() / 2] } else { body };
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(sent)).ok()?;
+    (!cut).then_some(())
+}
+
+/// An object, or as much of it as a header `range` asks for.
+fn part_of(object: &[u8], range: Option<&str>) -> Answer {
+    const HEADERS: &str = "etag: \"object\"\r\nlast-modified: Mon, 30 Nov 2026 07:00:00 GMT\r\n";
+    let range = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
+    let Some((first, last)) = range else { return (200, HEADERS.into(), object.to_vec()) };
+    let first: usize = first.parse().expect("a number");
+    let last = last.parse().map_or(object.len() - 1, |last: usize| last.min(object.len() - 1));
+    let headers = format!("{HEADERS}content-range: bytes {first}-{last}/{}\r\n", object.len());
+    (206, headers, object[first..=last].to_vec())
+}
+
+/// A page of the keys that begin with `prefix`; with a delimiter, what is below it as one entry.
+fn list(objects: &BTreeMap<String, Vec<u8>>, query: &BTreeMap<String, String>) -> Answer {
+    let text = |name: &str| query.get(name).map_or("", String::as_str);
+    let (prefix, delimiter) = (text("prefix"), text("delimiter"));
+    let mut entries: BTreeMap<String, String> = BTreeMap::new();
+    for (key, object) in objects.iter().filter(|(key, _)| key.starts_with(prefix)) {
+        let below = (!delimiter.is_empty()).then(|| key[prefix.len()..].split_once(delimiter)).flatten();
+        match below {
+            Some((name, _)) => {
+                let common = format!("{prefix}{name}{delimiter}");
+                entries.insert(common.clone(), format!("<CommonPrefixes><Prefix>{common}</Prefix></CommonPrefixes>"));
+            }
+            None => {
+                let (size, modified) = (object.len(), "2026-11-30T07:00:00.000Z");
+                let entry = format!(
+                    "<Contents><Key>{key}</Key><LastModified>{modified}</LastModified><ETag>\"o\"</ETag><Size>{size}</Size></Contents>"
+                );
+                entries.insert(key.clone(), entry);
+            }
+        }
+    }
+    let after = text("continuation-token").max(text("start-after")).to_owned();
+    let mut rest = entries.into_iter().filter(|(key, _)| *key > after);
+    let page: Vec<(String, String)> = rest.by_ref().take(PAGE).collect();
+    let more = match (rest.next(), page.last()) {
+        (Some(_), Some((last, _))) => format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{last}</NextContinuationToken>"),
+        _ => "<IsTruncated>false</IsTruncated>".into(),
+    };
+    let page: String = page.into_iter().map(|(_, entry)| entry).collect();
+    let body = format!("<?xml version=\"1.0\"?><ListBucketResult>{more}{page}</ListBucketResult>");
+    (200, "content-type: application/xml\r\n".into(), body.into_bytes())
+}

@@ -1,0 +1,124 @@
+//! A bucket that is slow, throttles, loses requests and answers, or is not fit to keep checkpoints: what can be waited for is waited
+//! for, what can't be known is found out, and what is wrong is said.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use crate::flights;
+use crate::harness::s3::{Bucket, Fault, SECRET, Server};
+use crate::harness::{Random, assert_lines};
+use crate::s3::{job, place};
+
+/// Settings that shorten what a test would have to wait for.
+const IMPATIENT: &str = "request-timeout = \"400ms\"\n";
+
+fn impatient(bucket: &Bucket, rate: &str) -> crate::harness::JobFile {
+    flights::job(rate).checkpoint(&format!("{}{IMPATIENT}", bucket.settings("40ms")))
+}
+
+/// For a while half of the requests are throttled, and some are slow, break off or are answered to nobody. Meanwhile the job is killed.
+#[test]
+fn throttled_slow_and_lost_requests_delay_a_job_and_change_nothing() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = place(bucket, "");
+    place.set_job(&impatient(bucket, "rate = 4000"));
+    let random = Mutex::new(Random::new(32));
+    server.misbehaves(move |request| {
+        let draw = random.lock().ok()?.below(100);
+        match draw {
+            // Throttling ends after some time.
+            0..50 if request.number < 60 => Some(Fault::Refused(503)),
+            50..60 => Some(Fault::Slow),
+            60..64 => Some(Fault::Cut),
+            64..67 => Some(Fault::Unheard),
+            67..69 if request.method == "PUT" => Some(Fault::Silence),
+            _ => None,
+        }
+    });
+    for _ in 0..2 {
+        let newest = bucket.newest(1);
+        let mut running = place.start(&["-p", "2"]);
+        running.wait_until("a checkpoint", || bucket.newest(1) > newest);
+        running.kill();
+    }
+    place.set_job(&impatient(bucket, ""));
+    place.run(&[]).succeeds();
+    assert_lines(place.lines("out"), flights::oracle(), "through all faults");
+    println!("{} faults", server.faults().len());
+    server.misbehaves(|_| None);
+    // What could not be deleted is deleted later; a finished job leaves it. So only what is named must be there.
+    for manifest in bucket.manifests(1) {
+        assert!(manifest.state_files().is_subset(&bucket.files(1)), "{}", manifest.path.display());
+    }
+}
+
+/// The first put of each entry of the log and of each state file happens although nobody hears of it, or is refused because of another
+/// one at the same time.
+#[test]
+fn what_became_of_a_put_is_found_out() {
+    for fault in [Fault::Silence, Fault::Unheard, Fault::Refused(409)] {
+        let server = Server::start();
+        let bucket = &server.bucket;
+        let place = place(bucket, "");
+        place.set_job(&impatient(bucket, "").checkpoint(&format!("{}{IMPATIENT}", bucket.settings("1h"))));
+        let seen = Mutex::new(BTreeSet::new());
+        server.misbehaves(move |request| {
+            let first = request.method == "PUT" && request.key.contains("run-0001/") && seen.lock().ok()?.insert(request.key.clone());
+            first.then_some(fault)
+        });
+        place.run(&[]).succeeds();
+        assert_lines(place.lines("out"), flights::oracle(), &format!("{fault:?}"));
+        let log: Vec<String> = bucket.files(1).into_iter().filter(|file| file.starts_with("log/")).collect();
+        assert_eq!(log.len(), 2, "a claim and a checkpoint, {fault:?}: {log:?}");
+        assert!(server.faults().len() >= 4, "{:?}", server.faults());
+    }
+}
+
+#[test]
+fn a_listing_that_says_not_found_is_not_taken_for_an_empty_one() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = place(bucket, "rate = 1000");
+    let mut running = place.start(&[]);
+    running.wait_until("a checkpoint", || bucket.newest(1) >= 1 && place.lines("out").len() >= 4);
+    running.kill();
+    let before = bucket.keys();
+    place.set_job(&job(bucket, ""));
+    for part in ["run-0001/log", "run-0001", "job/"] {
+        server.misbehaves(move |request| {
+            let lists = request.key.is_empty() && request.query.get("prefix").is_some_and(|prefix| prefix.contains(part));
+            lists.then_some(Fault::Refused(404))
+        });
+        place.run(&[]).ends_with(6).says(&["s3://bucket/check/points/job"]);
+        assert_eq!(bucket.keys(), before, "nothing has changed, {part}");
+    }
+    server.misbehaves(|_| None);
+    place.run(&[]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    assert_lines(place.lines("out"), flights::oracle(), "as if nothing had been");
+}
+
+#[test]
+fn a_bucket_that_cannot_be_used_is_refused_with_what_to_change() {
+    let server = Server::start();
+    let place = place(&server.bucket, "");
+    let settings = server.bucket.settings("40ms") + "retry-timeout = \"300ms\"\n";
+    let refused = |settings: &str, says: &[&str]| {
+        place.set_job(&flights::job("").checkpoint(settings));
+        let ended = place.run(&["--log", "trace"]).ends_with(6).says(says);
+        assert!(!ended.stderr.contains(SECRET) && !ended.stdout.contains(SECRET), "the secret is told: {}", ended.stderr);
+        assert_eq!(server.bucket.keys(), BTreeSet::new(), "nothing is left there");
+    };
+    refused(&settings.replace("s3://bucket", "s3://nothing"), &["bucket `nothing`", "NoSuchBucket", "`[checkpoint] dir`"]);
+    server.misbehaves(|_| Some(Fault::Overwrites));
+    refused(&settings, &["bucket `bucket`", "lets a put go through where something is", "If-None-Match", "`[checkpoint] dir`"]);
+    server.misbehaves(|request| (request.method == "PUT").then_some(Fault::Refused(501)));
+    refused(&settings, &["bucket `bucket`", "501"]);
+    server.misbehaves(|_| None);
+    place.write("credentials", format!("[default]\naws_access_key_id = other\naws_secret_access_key = {SECRET}\n"));
+    refused(&settings, &["bucket `bucket`", "403", "InvalidAccessKeyId", "credentials"]);
+    refused(&format!("{settings}profile = \"none\"\n"), &["credentials has no key of profile `none`"]);
+    // Nobody listens at this port, since nobody may.
+    let unreachable = settings.replace(&server.bucket.address.to_string(), "127.0.0.1:1");
+    refused(&unreachable, &["bucket `bucket`", "refused", "endpoint"]);
+}
