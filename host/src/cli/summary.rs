@@ -18,6 +18,7 @@ fn headline(summary: &Summary) -> String {
         (Outcome::Finished, _) => "finished".to_owned(),
         (Outcome::Stopped, Some(number)) => format!("stopped at checkpoint {number}, to go on when it is run again"),
         (Outcome::Stopped, None) => "stopped".to_owned(),
+        (Outcome::Cancelled, _) => "cancelled, to go on from its newest checkpoint when it is run again".to_owned(),
     };
     let time = Duration::try_from_secs_f64((summary.seconds * 1000.0).round() / 1000.0).unwrap_or_default();
     let crate::record::AttemptId { run, attempt } = summary.attempt;

@@ -160,7 +160,8 @@ fn checkpoints_take_all_their_settings() {
         tolerable_failures: 7,
         num_retained: 1,
         compression: Compression::None,
-        dir: "/c".into(),
+        dir: PathBuf::from("/c").into(),
+        access: Access::default(),
     };
     assert_eq!(checkpoint(lines), expected);
     let lines = "mode = \"exactly-once\"\nmin-pause = \"1m\"\nmax-concurrent = 1\ncompression = \"lz4\"\ndir = \"/c\"";

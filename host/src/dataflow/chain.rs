@@ -235,7 +235,7 @@ impl ChainTask {
             return Ok(Work::Barrier);
         }
         let Stage { role: Role::Source(source), node, .. } = &mut self.stages[0] else { return Ok(Work::Wait) };
-        if source.is_ended() {
+        if source.is_ended() || control.is_drained() {
             if !source.reported {
                 source.reported = true;
                 events(Event::Ended { node: *node, subtask: *subtask });

@@ -18,6 +18,8 @@ pub struct Control {
     committed: AtomicU64,
     /// Sources that have ended, and of whose records all state is committed.
     worked_off: Mutex<Vec<usize>>,
+    /// Sources are at their end, whatever is left to read.
+    drained: AtomicBool,
     cancelled: AtomicBool,
     wakers: Mutex<Vec<SyncActivator>>,
 }
@@ -30,6 +32,7 @@ impl Default for Control {
             stop_after: AtomicU64::new(u64::MAX),
             committed: AtomicU64::new(0),
             worked_off: Mutex::default(),
+            drained: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             wakers: Mutex::default(),
         }
@@ -67,6 +70,12 @@ impl Control {
         self.wake();
     }
 
+    /// Sources read nothing more, as if all input ended here.
+    pub fn drain(&self) {
+        self.drained.store(true, SeqCst);
+        self.wake();
+    }
+
     /// Ends the dataflow as it is.
     pub fn cancel(&self) {
         self.cancelled.store(true, SeqCst);
@@ -87,6 +96,10 @@ impl Control {
 
     pub(super) fn is_worked_off(&self, node: usize) -> bool {
         self.worked_off.lock().unwrap_or_else(PoisonError::into_inner).contains(&node)
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.drained.load(SeqCst)
     }
 
     pub(super) fn last_committed(&self) -> u64 {

@@ -25,7 +25,7 @@ use super::cycle::{Cycle, Wishes};
 use super::patience::{Patience, Patient, Trouble};
 use super::prepare::Prepared;
 use super::upload::{Parts, SnapshotId, Upload, Uploaded};
-use super::{Health, Notice, Observer, Outcome, Progress};
+use super::{End, Health, Notice, Observer, Order, Outcome, Progress};
 
 /// How often progress is told.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -60,8 +60,8 @@ pub(super) struct Controller {
     reading: BTreeMap<usize, u16>,
     /// Sources that others wait for and that have ended, each with the checkpoint that holds all of their records.
     pub(super) awaited: VecDeque<(usize, u64)>,
-    /// The signal that asked for a stop.
-    pub(super) signal: Option<i32>,
+    /// How it is to end, once it was told to.
+    pub(super) ending: Option<End>,
     pub(super) control: Arc<Control>,
     metrics: Arc<Metrics>,
     pub(super) observer: Arc<dyn Observer>,
@@ -116,7 +116,7 @@ impl Controller {
             parts: Parts::default(),
             reading: sources.map(|(node, _)| (node, plan.parallelism)).collect(),
             awaited: VecDeque::new(),
-            signal: None,
+            ending: None,
             started,
             tasks: JoinSet::new(),
             collecting: false,
@@ -135,16 +135,18 @@ impl Controller {
     ///
     /// # Errors
     /// What made it fail. The dataflow is still to be cancelled then.
-    pub(super) async fn run(&mut self, events: UnboundedReceiver<Event>, signals: &mut UnboundedReceiver<i32>) -> Result<Outcome> {
-        let ended = self.work(events, signals).await;
-        if ended.is_err() {
-            self.abandon().await;
+    pub(super) async fn run(&mut self, events: UnboundedReceiver<Event>, orders: &mut UnboundedReceiver<Order>) -> Result<Outcome> {
+        let ended = self.work(events, orders).await;
+        match &ended {
+            Ok(Outcome::Cancelled) => self.abandon("the job was cancelled").await,
+            Ok(Outcome::Finished | Outcome::Stopped) => {}
+            Err(_) => self.abandon("its attempt has failed").await,
         }
         self.observer.progress(&self.progress());
         ended
     }
 
-    async fn work(&mut self, mut events: UnboundedReceiver<Event>, signals: &mut UnboundedReceiver<i32>) -> Result<Outcome> {
+    async fn work(&mut self, mut events: UnboundedReceiver<Event>, orders: &mut UnboundedReceiver<Order>) -> Result<Outcome> {
         let mut progress = tokio::time::interval(PROGRESS);
         loop {
             self.give_up_overdue()?;
@@ -155,7 +157,10 @@ impl Controller {
                 Some(event) = events.recv() => self.take(event)?,
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.done(joined(done)?)?,
                 Some(trouble) = self.trouble.1.recv() => self.fail(trouble.epoch, trouble.error)?,
-                Some(signal) = signals.recv() => self.stop(signal),
+                Some(order) = orders.recv() => match order {
+                    Order::End(End::Cancel) => return Ok(Outcome::Cancelled),
+                    Order::End(end) => self.end_by(end),
+                },
                 done = ended(self.committing.as_mut().map(|committing| &mut committing.task)) => match self.committed(joined(done))? {
                     Trigger::EndOfInput => return Ok(self.end(Outcome::Finished).await),
                     Trigger::Stop => return Ok(self.end(Outcome::Stopped).await),
@@ -171,7 +176,7 @@ impl Controller {
     fn wishes(&self) -> Wishes {
         // The newest: the checkpoint that helps its source helps those before it.
         let awaited = self.awaited.back().map(|(_, epoch)| *epoch);
-        Wishes { ended: self.reading.is_empty(), stop: self.signal.is_some(), awaited }
+        Wishes { ended: self.reading.is_empty(), stop: matches!(self.ending, Some(End::Stop { .. })), awaited }
     }
 
     /// Triggers the checkpoint that is due, if one is.
@@ -190,10 +195,22 @@ impl Controller {
         Ok(())
     }
 
-    fn stop(&mut self, signal: i32) {
-        if self.signal.is_none() {
-            self.signal = Some(signal);
-            self.observer.notice(&Notice::Stopping { signal });
+    fn end_by(&mut self, end: End) {
+        if self.ending.is_some() {
+            return;
+        }
+        self.ending = Some(end);
+        self.observer.notice(&Notice::Ending { end });
+        if end == End::Drain {
+            self.control.drain();
+        }
+    }
+
+    /// The signal that asked for a stop, if one did.
+    pub(super) fn signal(&self) -> Option<i32> {
+        match self.ending {
+            Some(End::Stop { signal }) => signal,
+            _ => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Jobs: preparing one, beginning an attempt from a checkpoint, running it to its end. The asynchronous shell around the synchronous
 //! dataflow.
 
+mod attempt;
 mod begin;
 mod checkpoints;
 mod commit;
@@ -9,6 +10,7 @@ mod cycle;
 mod inspect;
 mod migrate;
 mod notice;
+mod order;
 mod patience;
 mod prepare;
 mod restore;
@@ -26,6 +28,7 @@ pub use crate::dataflow::{OwnMetrics, Pauses};
 pub use checkpoints::{checkpoints, checkpoints_in};
 pub use inspect::{ComponentInspection, Inspection, inspect};
 pub use notice::{Notice, Observer, in_seconds};
+pub use order::{End, Order};
 pub use prepare::{OperatorReport, Report, SourceReport};
 pub use run::{Options, run, validate};
 pub use summary::{FailedAttempt, Health, NodeTotals, Outcome, Progress, Restored, Summary};

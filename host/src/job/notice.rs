@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::record::AttemptId;
 
-use super::{Health, Progress, Restored};
+use super::{End, Health, Progress, Restored};
 
 /// Something worth a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,10 +51,10 @@ pub enum Notice {
         /// How many had failed in a row.
         failed: u64,
     },
-    /// A signal has asked for a stop.
-    Stopping {
-        /// Which.
-        signal: i32,
+    /// The job was told to end, with a last checkpoint.
+    Ending {
+        /// How.
+        end: End,
     },
 }
 
@@ -85,7 +85,11 @@ impl fmt::Display for Notice {
             Notice::Healthy { checkpoint, failed } => {
                 write!(f, "healthy again: checkpoint {checkpoint} is committed, after {failed} that failed")
             }
-            Notice::Stopping { .. } => f.write_str("stopping with a last checkpoint; the signal once more ends the process at once"),
+            Notice::Ending { end: End::Stop { signal: Some(_) } } => {
+                f.write_str("stopping with a last checkpoint; the signal once more ends the process at once")
+            }
+            Notice::Ending { end: End::Drain } => f.write_str("draining: sources read nothing more, operators finish"),
+            Notice::Ending { .. } => f.write_str("stopping with a last checkpoint"),
         }
     }
 }

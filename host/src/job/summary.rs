@@ -15,6 +15,8 @@ pub enum Outcome {
     Finished,
     /// Stopped on request with a last checkpoint; the next run resumes from it.
     Stopped,
+    /// Ended at once on request; the next run resumes from the newest checkpoint.
+    Cancelled,
 }
 
 /// What an attempt began from.

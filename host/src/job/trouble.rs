@@ -86,10 +86,11 @@ impl Controller {
         });
     }
 
-    /// The attempt has failed. A commit under way is waited for, so that the next attempt doesn't begin in the middle of it.
-    pub(super) async fn abandon(&mut self) {
+    /// The attempt ends with checkpoints under way, for the reason given. A commit under way is waited for, so that the next attempt
+    /// doesn't begin in the middle of it.
+    pub(super) async fn abandon(&mut self, why: &str) {
         let running: Vec<u64> = self.cycle.running().map(|(epoch, _)| epoch).collect();
-        running.into_iter().for_each(|epoch| self.remember(epoch, clock::now(), "its attempt has failed"));
+        running.into_iter().for_each(|epoch| self.remember(epoch, clock::now(), why));
         // Whoever is patient gives up.
         self.patience = watch::Sender::default();
         self.tasks.abort_all();

@@ -34,7 +34,7 @@ pub(super) fn may_pass(error: &(dyn Error + 'static)) -> bool {
 }
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| error.source())
+    std::iter::successors(Some(error), |&error| error.source())
 }
 
 /// What stands in the first element of this name.
