@@ -161,7 +161,8 @@ fn checkpoints_take_all_their_settings() {
         num_retained: 1,
         compression: Compression::None,
         dir: PathBuf::from("/c").into(),
-        access: Access::default(),
+        // What is throttled is tried again for as long as a checkpoint may take.
+        access: Access { retry_timeout: Duration::from_secs(5), ..Access::default() },
     };
     assert_eq!(checkpoint(lines), expected);
     let lines = "mode = \"exactly-once\"\nmin-pause = \"1m\"\nmax-concurrent = 1\ncompression = \"lz4\"\ndir = \"/c\"";
