@@ -31,6 +31,8 @@ mod generator;
 #[cfg(test)]
 mod graphs;
 #[cfg(test)]
+mod inline;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod listing;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::file::{BroadcastReader, OperatorStateReader, StateReader};
-use super::manifest::{Claim, Epochs, LogEntry, Manifest, ManifestError, parse};
+use super::manifest::{Claim, Epochs, Inline, LogEntry, Manifest, ManifestError, parse};
 use crate::codec;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Compression, StateDescriptor};
@@ -18,13 +18,36 @@ pub enum Description {
     /// A claim.
     Claim(Claim),
     /// A manifest.
-    Manifest(Manifest),
+    Manifest(ManifestDescription),
     /// A state file.
     StateFile(StateFileDescription),
     /// A file of operator state.
     OperatorStateFile(OperatorStateDescription),
     /// A file of broadcast state.
     BroadcastStateFile(BroadcastStateDescription),
+}
+
+/// A manifest, and what it holds itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ManifestDescription {
+    /// The manifest, without the content of files that are kept in it.
+    #[serde(flatten)]
+    pub manifest: Manifest,
+    /// What the files are that are kept in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inline: Vec<InlineDescription>,
+}
+
+/// A state file that is kept in a manifest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct InlineDescription {
+    /// Its path, at which nothing lies.
+    pub path: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub description: Description,
 }
 
 /// A file of operator state, read from end to end.
@@ -146,12 +169,27 @@ pub fn describe(path: &str, bytes: Bytes) -> Result<Description> {
     }
     match parse(&bytes) {
         Ok(LogEntry::Claim(claim)) => Ok(Description::Claim(claim)),
-        Ok(LogEntry::Checkpoint(manifest)) => Ok(Description::Manifest(manifest)),
+        Ok(LogEntry::Checkpoint(manifest)) => describe_manifest(path, manifest).map(Description::Manifest),
         Err(ManifestError::Foreign) => {
             Err(Error::new(Kind::Checkpoint, format!("{path}: this is neither a manifest, nor a claim, nor a state file")))
         }
         Err(error) => Err(Error::new(Kind::Checkpoint, format!("{path}: {error}"))),
     }
+}
+
+fn describe_manifest(path: &str, mut manifest: Manifest) -> Result<ManifestDescription> {
+    let mut contents = Vec::new();
+    for operator in &mut manifest.operators {
+        let files = operator.files.iter_mut().map(|file| (&file.path, &mut file.inline));
+        let lists = operator.operator_state.iter_mut().map(|file| (&file.path, &mut file.inline));
+        contents.extend(files.chain(lists).filter_map(|(path, inline)| Some((path.clone(), inline.take()?))));
+    }
+    let inline = contents.into_iter().map(|(file, Inline(bytes))| {
+        let description = describe(&format!("{path}: {file}"), bytes)?;
+        Ok(InlineDescription { path: file, description })
+    });
+    let inline = inline.collect::<Result<_>>()?;
+    Ok(ManifestDescription { manifest, inline })
 }
 
 fn describe_operator_state(path: &str, bytes: &[u8]) -> Result<OperatorStateDescription> {

@@ -87,11 +87,11 @@ impl Listing {
     }
 }
 
-/// The state files that a manifest names.
+/// The state files that a manifest names and does not hold itself.
 fn named(manifest: &Manifest) -> impl Iterator<Item = &str> {
     manifest.operators.iter().flat_map(|operator| {
-        let lists = operator.operator_state.iter().map(|file| file.path.as_str());
-        operator.files.iter().map(|file| file.path.as_str()).chain(lists)
+        let files = operator.files.iter().filter(|file| file.inline.is_none()).map(|file| file.path.as_str());
+        files.chain(operator.operator_state.iter().filter(|file| file.inline.is_none()).map(|file| file.path.as_str()))
     })
 }
 

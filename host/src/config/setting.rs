@@ -146,22 +146,42 @@ impl<const MAX: u64> Setting for SizeUpTo<MAX> {
     }
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
-        let text = value.as_str()?;
-        let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-        let factor = match unit.trim_start() {
-            "" | "B" => 1,
-            "KB" | "kB" => 1000,
-            "MB" => 1000_u64.pow(2),
-            "GB" => 1000_u64.pow(3),
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            "TiB" => 1 << 40,
-            _ => return None,
-        };
-        let bytes = digits.parse::<u64>().ok()?.checked_mul(factor)?;
+        let bytes = bytes(value)?;
         (64 << 10..=MAX).contains(&bytes).then_some(SizeUpTo(bytes))
     }
+}
+
+/// A size that may be none.
+pub(super) struct Threshold(pub(super) u64);
+
+impl Setting for Threshold {
+    const EXAMPLE: &'static str = "\"20KiB\"";
+
+    fn expected() -> String {
+        "a size from 0B to 1MiB".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        bytes(value).filter(|bytes| *bytes <= 1 << 20).map(Threshold)
+    }
+}
+
+/// A number of bytes, with or without a unit.
+fn bytes(value: &DeValue<'_>) -> Option<u64> {
+    let text = value.as_str()?;
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = match unit.trim_start() {
+        "" | "B" => 1,
+        "KB" | "kB" => 1000,
+        "MB" => 1000_u64.pow(2),
+        "GB" => 1000_u64.pow(3),
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// A place in the local file system, not yet absolute.

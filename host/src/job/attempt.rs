@@ -92,7 +92,8 @@ async fn attempt(
     legacy: &mut Legacy,
 ) -> Result<Summary> {
     let plan = Arc::clone(&prepared.plan);
-    let store = Store::open(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name).await?;
+    let settings = &plan.checkpoint;
+    let store = Store::open(&settings.dir, &settings.access, &plan.name).await?.with_memory_threshold(settings.memory_threshold);
     let started = clock::now();
     let Some(mut begun) = begin(&store, prepared, options, legacy.attempt).await? else {
         let attempt = legacy.attempt.unwrap_or(AttemptId { run: 0, attempt: 0 });

@@ -104,8 +104,8 @@ impl Upload {
     ) -> Result<OperatorStateFile> {
         let written = encoded(encode).await?;
         let path = paths::operator_state(self.attempt.attempt, self.id.epoch, &self.uid, written.subtask);
-        patience.store(|| self.store.put_state_file(self.attempt.run, &path, written.bytes.clone())).await?;
-        Ok(written.at(path))
+        let inline = patience.store(|| self.store.keep(self.attempt.run, &path, &written.bytes)).await?;
+        Ok(OperatorStateFile { inline, ..written.at(path) })
     }
 
     /// Writes a snapshot as a state file and returns what a manifest says of it; nothing if nothing has changed.
@@ -118,8 +118,8 @@ impl Upload {
         let encode = move || file::write(FileFacts { operator: &uid, states: &states, groups, epochs, compression }, changes);
         let written = encoded(encode).await?;
         let path = paths::snapshot(self.attempt.attempt, self.id.epoch, &self.uid, self.id.subtask);
-        patience.store(|| self.store.put_state_file(self.attempt.run, &path, written.bytes.clone())).await?;
-        Ok(Some(written.at(path)))
+        let inline = patience.store(|| self.store.keep(self.attempt.run, &path, &written.bytes)).await?;
+        Ok(Some(StateFile { inline, ..written.at(path) }))
     }
 }
 

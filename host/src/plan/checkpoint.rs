@@ -23,6 +23,8 @@ pub struct CheckpointSettings {
     pub tolerable_failures: u64,
     /// How many of the newest are kept.
     pub num_retained: usize,
+    /// State files with fewer bytes are kept in the manifest.
+    pub memory_threshold: u64,
     /// How state files are packed.
     pub compression: Compression,
     /// The directory under which all jobs' checkpoints lie; a path is absolute.
@@ -42,6 +44,7 @@ impl CheckpointSettings {
             max_concurrent: 1,
             tolerable_failures: 0,
             num_retained: 3,
+            memory_threshold: 20 << 10,
             compression: Compression::default(),
             dir,
             access: Access::default(),

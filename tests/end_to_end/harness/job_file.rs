@@ -30,7 +30,8 @@ impl JobFile {
         self
     }
 
-    /// Replaces the lines of `[checkpoint]`.
+    /// Replaces the lines of `[checkpoint]`. Unless they say which state files are kept in manifests, none are: most tests look at files,
+    /// and with a test's little state there would be none.
     pub fn checkpoint(mut self, lines: &str) -> Self {
         self.checkpoint = format!("{lines}\n");
         self
@@ -75,6 +76,7 @@ impl JobFile {
     /// The text.
     pub fn text(&self) -> String {
         let JobFile { job, restart, checkpoint, nodes } = self;
-        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{checkpoint}{nodes}\n[job.restart]\n{restart}")
+        let threshold = if checkpoint.contains("memory-threshold") { "" } else { "memory-threshold = \"0B\"\n" };
+        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{threshold}{checkpoint}{nodes}\n[job.restart]\n{restart}")
     }
 }

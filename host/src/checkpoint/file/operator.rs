@@ -80,7 +80,7 @@ impl WrittenOperatorState {
     pub fn at(&self, path: String) -> OperatorStateFile {
         let WrittenOperatorState { ref bytes, subtask, epoch, elements } = *self;
         let checksum = format!("{:08x}", crc32c::crc32c(bytes));
-        OperatorStateFile { path, subtask, epoch, elements, bytes: bytes.len() as u64, checksum }
+        OperatorStateFile { path, subtask, epoch, elements, bytes: bytes.len() as u64, checksum, inline: None }
     }
 }
 

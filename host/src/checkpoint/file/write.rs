@@ -47,7 +47,8 @@ impl Written {
     /// What a manifest says about it when it lies at `path`, relative to the run's directory.
     pub fn at(&self, path: String) -> StateFile {
         let Written { groups, epochs, entries, base, .. } = *self;
-        StateFile { path, groups, epochs, entries, bytes: self.bytes.len() as u64, checksum: format!("{:08x}", self.checksum), base }
+        let (bytes, checksum) = (self.bytes.len() as u64, format!("{:08x}", self.checksum));
+        StateFile { path, groups, epochs, entries, bytes, checksum, base, inline: None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{LogEntry, Manifest, OperatorPart, OperatorStateFile, StateFile};
+use super::{Inline, LogEntry, Manifest, OperatorPart, OperatorStateFile, StateFile};
 use crate::checkpoint::paths::{self, Origin, RunPath};
 
 /// Checks an entry; the error names what breaks which rule.
@@ -65,10 +65,15 @@ fn check_operator_state(manifest: &Manifest, uid: &str, file: &OperatorStateFile
     if file.subtask.is_some_and(|subtask| subtask >= manifest.parallelism) || file.epoch > manifest.checkpoint {
         return Err(format!("the subtask or the epoch of state file `{path}` does not exist"));
     }
-    check_checksum(path, &file.checksum)
+    check_content(path, &file.checksum, file.bytes, file.inline.as_ref())
 }
 
-fn check_checksum(path: &str, checksum: &str) -> Result<(), String> {
+fn check_content(path: &str, checksum: &str, bytes: u64, inline: Option<&Inline>) -> Result<(), String> {
+    if let Some(Inline(content)) = inline
+        && content.len() as u64 != bytes
+    {
+        return Err(format!("state file `{path}` is to have {bytes} bytes, and {} are kept in the manifest", content.len()));
+    }
     if checksum.len() != 8 || u32::from_str_radix(checksum, 16).is_err() {
         return Err(format!("`{checksum}` is no checksum of state file `{path}`"));
     }
@@ -93,5 +98,5 @@ fn check_file(manifest: &Manifest, uid: &str, file: &StateFile) -> Result<(), St
     if file.epochs.first > file.epochs.last || file.epochs.last > manifest.checkpoint {
         return Err(format!("the epochs {} to {} of state file `{path}` don't exist", file.epochs.first, file.epochs.last));
     }
-    check_checksum(path, &file.checksum)
+    check_content(path, &file.checksum, file.bytes, file.inline.as_ref())
 }

@@ -3,6 +3,7 @@
 
 mod check;
 mod history;
+mod inline;
 mod text;
 
 #[cfg(test)]
@@ -14,6 +15,7 @@ use crate::plan::{Schema, StateDescriptor};
 use crate::record::{AttemptId, KeyGroups, SplitPosition, Staged};
 
 pub use history::{Fate, History, Past};
+pub use inline::Inline;
 pub use text::{FORMAT, ManifestError, parse, render};
 
 /// An entry of a run's log.
@@ -207,7 +209,7 @@ pub struct SinkPart {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StateFile {
-    /// Where it lies, relative to the run's directory.
+    /// Where it lies, relative to the run's directory; or would lie, if it is kept in the manifest.
     pub path: String,
     /// The key groups that it covers.
     pub groups: KeyGroups,
@@ -221,13 +223,16 @@ pub struct StateFile {
     pub checksum: String,
     /// Whether nothing lies below it: it holds all state of its key groups.
     pub base: bool,
+    /// Its content, if it is small; then nothing lies at its path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inline: Option<Inline>,
 }
 
 /// A file of operator state as a manifest names it: all lists of one subtask, or all broadcast state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OperatorStateFile {
-    /// Where it lies, relative to the run's directory.
+    /// Where it lies, relative to the run's directory; or would lie, if it is kept in the manifest.
     pub path: String,
     /// The subtask; none of broadcast state, of which all have the same.
     pub subtask: Option<u16>,
@@ -239,6 +244,9 @@ pub struct OperatorStateFile {
     pub bytes: u64,
     /// The crc32c of the whole file, as eight hexadecimal digits.
     pub checksum: String,
+    /// Its content, if it is small; then nothing lies at its path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inline: Option<Inline>,
 }
 
 /// A range of epochs, both ends included.

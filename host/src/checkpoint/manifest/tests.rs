@@ -24,13 +24,14 @@ pub(crate) fn state_file(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> S
         bytes: 1000,
         checksum: "0123abcd".into(),
         base: false,
+        inline: None,
     }
 }
 
 pub(crate) fn operator_state_file(attempt: u32, epoch: u64, uid: &str, subtask: impl Into<Option<u16>>) -> OperatorStateFile {
     let subtask = subtask.into();
     let path = crate::checkpoint::paths::operator_state(attempt, epoch, uid, subtask);
-    OperatorStateFile { path, subtask, epoch, elements: 3, bytes: 100, checksum: "0123abcd".into() }
+    OperatorStateFile { path, subtask, epoch, elements: 3, bytes: 100, checksum: "0123abcd".into(), inline: None }
 }
 
 pub(crate) fn manifest(attempt: u32, checkpoint: u64, files: Vec<StateFile>) -> Manifest {
@@ -85,7 +86,11 @@ fn what_was_written_is_read() {
     let part = SnapshotPart { operator: "count".into(), subtask: 1, bytes: 9, aligned_us: 1, froze_us: 2, upload_ms: 3 };
     let failed = Past { state: Fate::Failed, reason: Some("no disk".into()), ..Past::of(&with_lists) };
     let remembers = Manifest { snapshots: vec![part], history: vec![Past::of(&with_lists), failed], ..with_lists.clone() };
-    for entry in [entry(), claim(7), LogEntry::Checkpoint(with_lists), LogEntry::Checkpoint(remembers)] {
+    let mut holds =
+        manifest(3, 41, vec![StateFile { bytes: 4, inline: Some(Inline(vec![0, 255, 7, 9].into())), ..state_file(3, 41, "count", 0) }]);
+    holds.operators[0].operator_state =
+        vec![OperatorStateFile { bytes: 0, inline: Some(Inline(bytes::Bytes::new())), ..operator_state_file(3, 41, "count", 1) }];
+    for entry in [entry(), claim(7), LogEntry::Checkpoint(with_lists), LogEntry::Checkpoint(remembers), LogEntry::Checkpoint(holds)] {
         let text = render(&entry).unwrap();
         assert_eq!(parse(&text).unwrap(), entry);
         assert_eq!(render(&entry).unwrap(), text);
@@ -175,7 +180,7 @@ fn what_breaks_a_rule_is_neither_written_nor_read() {
         base
     };
     type Break = fn(&mut Manifest);
-    let broken: [(&str, Break); 26] = [
+    let broken: [(&str, Break); 28] = [
         ("count from 1", |m| m.attempt.attempt = 0),
         ("count from 1", |m| m.attempt.run = 0),
         ("parallelism", |m| m.parallelism = 0),
@@ -201,6 +206,8 @@ fn what_breaks_a_rule_is_neither_written_nor_read() {
         ("order of subtask", |m| m.operators[0].operator_state.push(operator_state_file(3, 41, "count", None))),
         ("order of subtask", |m| m.operators[0].operator_state = vec![operator_state_file(3, 41, "count", None); 2]),
         ("checksum", |m| m.operators[0].operator_state[0].checksum = "x".into()),
+        ("2 are kept in the manifest", |m| m.operators[0].files[0].inline = Some(Inline(vec![1, 2].into()))),
+        ("2 are kept in the manifest", |m| m.operators[0].operator_state[1].inline = Some(Inline(vec![1, 2].into()))),
         ("occurs twice", |m| m.operators[0].files = vec![m.operators[0].files[0].clone(); 2]),
     ];
     for (expected, breaks) in broken {

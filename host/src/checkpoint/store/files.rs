@@ -10,7 +10,7 @@ use super::open::objects_at;
 use super::{Store, get_from, key, unreadable, unwritable};
 use crate::checkpoint::decide::{Before, Merge, Merged, RestorePoint};
 use crate::checkpoint::file::{StateReader, merge};
-use crate::checkpoint::manifest::{OperatorStateFile, StateFile};
+use crate::checkpoint::manifest::{Inline, OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
@@ -18,6 +18,18 @@ use crate::plan::{Access, Location};
 use crate::record::AttemptId;
 
 impl Store {
+    /// Keeps a state file, durably: at `path` within the run, or, if it is small, where the manifest is to have it, which is returned
+    /// then. Keeping the same again does no harm.
+    ///
+    /// # Errors
+    /// As [`Store::put_state_file`].
+    pub async fn keep(&self, run: u32, path: &str, bytes: &Bytes) -> Result<Option<Inline>> {
+        if (bytes.len() as u64) < self.memory_threshold {
+            return Ok(Some(Inline(bytes.clone())));
+        }
+        self.put_state_file(run, path, bytes.clone()).await.map(|()| None)
+    }
+
     /// Writes a state file to `path` within the run, durably. Writing the same again does no harm.
     ///
     /// # Errors
@@ -49,7 +61,7 @@ impl Store {
     /// # Errors
     /// As [`Store::read_state_file`].
     pub async fn read_operator_state(&self, point: &RestorePoint, file: &OperatorStateFile) -> Result<Bytes> {
-        self.read_named(point, Named { path: &file.path, bytes: file.bytes, checksum: &file.checksum }).await
+        self.read_named(point, Named::from(file)).await
     }
 
     async fn read_named(&self, point: &RestorePoint, file: Named<'_>) -> Result<Bytes> {
@@ -80,12 +92,12 @@ impl Store {
                 let bytes = self.read_state_file(point, file).await?;
                 serial += 1;
                 file.path = paths::merged(attempt.attempt, file.epochs, &operator.uid, serial);
-                self.put_state_file(attempt.run, &file.path, bytes).await?;
+                file.inline = self.keep(attempt.run, &file.path, &bytes).await?;
             }
             for file in &mut operator.operator_state {
                 let bytes = self.read_operator_state(point, file).await?;
                 file.path = paths::operator_state(attempt.attempt, file.epoch, &operator.uid, file.subtask);
-                self.put_state_file(attempt.run, &file.path, bytes).await?;
+                file.inline = self.keep(attempt.run, &file.path, &bytes).await?;
             }
         }
         adopted.run_dir = self.run_dir(attempt.run);
@@ -115,8 +127,8 @@ impl Store {
             if merged.entries == 0 && merged.base {
                 continue;
             }
-            self.put_state_file(run, &output.path, merged.bytes.clone()).await?;
-            files.push(merged.at(output.path.clone()));
+            let inline = self.keep(run, &output.path, &merged.bytes).await?;
+            files.push(StateFile { inline, ..merged.at(output.path.clone()) });
         }
         let inputs = due.inputs.iter().map(|input| input.path.clone()).collect();
         Ok(Merged { operator: due.operator.clone(), inputs, files })
@@ -153,11 +165,18 @@ struct Named<'a> {
     path: &'a str,
     bytes: u64,
     checksum: &'a str,
+    inline: Option<&'a Inline>,
 }
 
 impl<'a> From<&'a StateFile> for Named<'a> {
     fn from(file: &'a StateFile) -> Self {
-        Named { path: &file.path, bytes: file.bytes, checksum: &file.checksum }
+        Named { path: &file.path, bytes: file.bytes, checksum: &file.checksum, inline: file.inline.as_ref() }
+    }
+}
+
+impl<'a> From<&'a OperatorStateFile> for Named<'a> {
+    fn from(file: &'a OperatorStateFile) -> Self {
+        Named { path: &file.path, bytes: file.bytes, checksum: &file.checksum, inline: file.inline.as_ref() }
     }
 }
 
@@ -165,7 +184,10 @@ impl<'a> From<&'a StateFile> for Named<'a> {
 async fn read_checked(place: Place<'_>, file: Named<'_>) -> Result<Bytes> {
     let path = place.run_dir.join(file.path);
     let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the state file {path} {reason}"));
-    let found = get_from(place.objects, &key(place.prefix, file.path)?, &path).await?;
+    let found = match file.inline {
+        Some(Inline(bytes)) => Some(bytes.clone()),
+        None => get_from(place.objects, &key(place.prefix, file.path)?, &path).await?,
+    };
     let bytes = found.ok_or_else(|| broken("is missing".into()))?;
     if bytes.len() as u64 != file.bytes {
         return Err(broken(format!("has {} bytes and should have {}", bytes.len(), file.bytes)));

@@ -42,6 +42,8 @@ pub struct Store {
     /// How that is reached, if it is in a bucket.
     access: Access,
     job: String,
+    /// State files with fewer bytes are kept in manifests.
+    memory_threshold: u64,
 }
 
 impl fmt::Debug for Store {
@@ -60,7 +62,7 @@ impl Store {
     pub async fn open(dir: &Location, access: &Access, job: &str) -> Result<Self> {
         let dir = dir.join(&paths::job_dir(job));
         let objects = open::open(&dir, access).await?;
-        Ok(Store { objects, dir, access: access.clone(), job: job.into() })
+        Ok(Store { objects, dir, access: access.clone(), job: job.into(), memory_threshold: 0 })
     }
 
     /// Opens the checkpoints of `job` below `dir` to look at them. Creates nothing.
@@ -74,7 +76,12 @@ impl Store {
             let message = format!("job `{job}` has no checkpoints: {dir} can't be read: {}", cause(&error));
             Error::new(Kind::Storage, message).help("the place is set by `[checkpoint] dir`")
         })?;
-        Ok(Store { objects, dir, access, job: job.into() })
+        Ok(Store { objects, dir, access, job: job.into(), memory_threshold: 0 })
+    }
+
+    /// The same, with state files of fewer bytes than `threshold` kept in manifests.
+    pub fn with_memory_threshold(self, threshold: u64) -> Self {
+        Store { memory_threshold: threshold, ..self }
     }
 
     /// The job.

@@ -558,7 +558,7 @@ async fn any_file_can_be_looked_into() {
     attempt.commit(1).await;
     let path = |path: &str| store.run_dir(1).join(path);
     assert!(matches!(inspect(&path(&paths::entry(1))).await.unwrap(), Description::Claim(claim) if claim.attempt.attempt == 1));
-    assert!(matches!(inspect(&path(&paths::entry(2))).await.unwrap(), Description::Manifest(manifest) if manifest.checkpoint == 1));
+    assert!(matches!(inspect(&path(&paths::entry(2))).await.unwrap(), Description::Manifest(found) if found.manifest.checkpoint == 1));
     let state = path(&paths::snapshot(1, 1, "count", 0));
     let Description::StateFile(found) = inspect(&state).await.unwrap() else { panic!("no state file") };
     assert_eq!((found.entries, found.states[0].puts, found.states[0].deletes), (1, 1, 0));
