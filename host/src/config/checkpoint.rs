@@ -4,7 +4,7 @@ use toml::Spanned;
 
 use super::section::Section;
 use super::setting::{AtLeast, Pause, Setting, Threshold, Time};
-use crate::plan::{CheckpointSettings, Compression, Mode};
+use crate::plan::{CheckpointSettings, Compression, Mode, OnCancel};
 
 /// Puts what is set in the place of the defaults.
 pub(super) fn read(section: &mut Section<'_>, settings: &mut CheckpointSettings) {
@@ -16,6 +16,7 @@ pub(super) fn read(section: &mut Section<'_>, settings: &mut CheckpointSettings)
     let failures = value::<AtLeast<0>>(section, "tolerable-failures").map(|failures| failures.0);
     settings.tolerable_failures = failures.unwrap_or(settings.tolerable_failures);
     settings.num_retained = value::<AtLeast<1>>(section, "num-retained").map_or(settings.num_retained, count);
+    settings.on_cancel = section.choice("on-cancel", &[("retain", OnCancel::Retain), ("delete", OnCancel::Delete)]).unwrap_or_default();
     settings.memory_threshold = value::<Threshold>(section, "memory-threshold").map_or(settings.memory_threshold, |size| size.0);
     settings.compression = section.choice("compression", &[("lz4", Compression::Lz4), ("none", Compression::None)]).unwrap_or_default();
 }

@@ -9,8 +9,8 @@ use proptest::sample::subsequence;
 use super::*;
 use crate::error::Problem;
 use crate::plan::{
-    Access, CheckpointSettings, Compression, Distribution, Input, Limits, Mode, NodeKind, Restart, SinkSettings, SourceKind, Variable,
-    WordsSettings,
+    Access, CheckpointSettings, Compression, Distribution, Input, Limits, Mode, NodeKind, OnCancel, Restart, SinkSettings, SourceKind,
+    Variable, WordsSettings,
 };
 
 const GOOD: &str = r#"format = 1
@@ -150,7 +150,7 @@ fn a_generator_takes_all_its_settings() {
 fn checkpoints_take_all_their_settings() {
     let checkpoint = |lines: &str| load_with(&with(&format!("[checkpoint]\n{lines}\n")), &Overrides::default()).unwrap().0.checkpoint;
     let lines = "mode = \"at-least-once\"\ntimeout = \"5s\"\nmin-pause = \"0s\"\nmax-concurrent = 3\ntolerable-failures = 7\nnum-retained = 1\n\
-                 memory-threshold = \"0B\"\ncompression = \"none\"\ndir = \"/c\"";
+                 on-cancel = \"delete\"\n                 memory-threshold = \"0B\"\ncompression = \"none\"\ndir = \"/c\"";
     let expected = CheckpointSettings {
         interval: None,
         mode: Mode::AtLeastOnce,
@@ -159,6 +159,7 @@ fn checkpoints_take_all_their_settings() {
         max_concurrent: 3,
         tolerable_failures: 7,
         num_retained: 1,
+        on_cancel: OnCancel::Delete,
         memory_threshold: 0,
         compression: Compression::None,
         dir: PathBuf::from("/c").into(),

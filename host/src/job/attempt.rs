@@ -11,14 +11,14 @@ use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running, Splits};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{NodeKind, Plan};
+use crate::plan::{NodeKind, OnCancel, Plan};
 use crate::record::AttemptId;
 
 use super::begin::{Begun, begin};
 use super::controller::{Controller, Parties};
 use super::prepare::Prepared;
 use super::strategy::{Next, Strategy};
-use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, OwnMetrics, Restored, Summary};
+use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, OwnMetrics, Restored, Summary, discard};
 
 /// One attempt after the other. If the first one does not begin, it is the only one: whoever has started the job is there to mend what is
 /// wrong.
@@ -36,7 +36,12 @@ pub(super) async fn attempts(
     loop {
         let began = clock::now();
         let error = match attempt(&prepared, options, &observer, orders, &mut legacy).await {
-            Ok(summary) => return Ok(Summary { failures, ..summary }),
+            Ok(summary) => {
+                if summary.outcome == Outcome::Cancelled {
+                    discard(&prepared, summary.attempt, &*observer).await;
+                }
+                return Ok(Summary { failures, ..summary });
+            }
             Err(error) => error,
         };
         let Some(attempt) = legacy.attempt else { return Err(error) };
@@ -56,6 +61,7 @@ pub(super) async fn attempts(
                     return Err(for_good(error, Some("it was stopped before the next attempt".into())));
                 }
                 Order::End(End::Cancel) => {
+                    discard(&prepared, attempt, &*observer).await;
                     let summary = nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
                     return Ok(Summary { failures, ..summary });
                 }
@@ -83,6 +89,27 @@ struct Legacy {
     ending: bool,
 }
 
+/// The store of the job's checkpoints.
+async fn open(plan: &Plan) -> Result<Store> {
+    let settings = &plan.checkpoint;
+    Ok(Store::open(&settings.dir, &settings.access, &plan.name).await?.with_memory_threshold(settings.memory_threshold))
+}
+
+/// Deletes the checkpoints of a job that was cancelled, if they are not to stay. The job is cancelled all the same if they can't be.
+async fn discard(prepared: &Prepared, attempt: AttemptId, observer: &dyn Observer) {
+    if prepared.plan.checkpoint.on_cancel == OnCancel::Retain {
+        return;
+    }
+    let discarded = match open(&prepared.plan).await {
+        Ok(store) => discard::discard(&store, prepared, attempt).await,
+        Err(error) => Err(error),
+    };
+    observer.notice(&match discarded {
+        Ok(()) => Notice::Discarded,
+        Err(error) => Notice::NotDiscarded { error: error.message().into() },
+    });
+}
+
 /// One attempt.
 async fn attempt(
     prepared: &Arc<Prepared>,
@@ -92,8 +119,7 @@ async fn attempt(
     legacy: &mut Legacy,
 ) -> Result<Summary> {
     let plan = Arc::clone(&prepared.plan);
-    let settings = &plan.checkpoint;
-    let store = Store::open(&settings.dir, &settings.access, &plan.name).await?.with_memory_threshold(settings.memory_threshold);
+    let store = open(&plan).await?;
     let started = clock::now();
     let Some(mut begun) = begin(&store, prepared, options, legacy.attempt).await? else {
         let attempt = legacy.attempt.unwrap_or(AttemptId { run: 0, attempt: 0 });

@@ -3,16 +3,16 @@
 
 use crate::checkpoint::decide::{RestorePoint, next_epoch, point_at, restore_point};
 use crate::checkpoint::log::Log;
-use crate::checkpoint::manifest::LogEntry;
+use crate::checkpoint::manifest::{LogEntry, Trigger};
 use crate::checkpoint::store::{Claimed, RunChoice, Store, canonical};
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
-use super::Options;
 use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::{self, Beginning};
 use super::sinks;
+use super::{Options, discard};
 
 /// An attempt that has begun.
 pub(super) struct Begun {
@@ -135,6 +135,9 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Op
         Some(point) if point.manifest.finished => {
             // It may have been killed between its last commit and the publication.
             publish(store, prepared, &point).await?;
+            if point.manifest.trigger == Trigger::Cancel {
+                discard::clear(store, point.manifest.attempt).await?;
+            }
             match after {
                 Some(after) if log.run > after.run || log.last_attempt() > after.attempt => {
                     Ok(Some(Choice { run, point: Some(point), asked: false, may_double: false }))

@@ -164,7 +164,7 @@ impl Controller {
                 done = ended(self.committing.as_mut().map(|committing| &mut committing.task)) => match self.committed(joined(done))? {
                     Trigger::EndOfInput => return Ok(self.end(Outcome::Finished).await),
                     Trigger::Stop => return Ok(self.end(Outcome::Stopped).await),
-                    Trigger::Interval => self.clean_up(),
+                    Trigger::Interval | Trigger::Cancel => self.clean_up(),
                 },
                 () = sleep_until(wake) => {}
                 _ = progress.tick() => self.observer.progress(&self.progress()),
@@ -188,7 +188,7 @@ impl Controller {
         self.cycle.triggered(epoch, trigger, now, clock::wall_text());
         self.epoch += 1;
         match trigger {
-            Trigger::Interval => self.control.trigger(epoch),
+            Trigger::Interval | Trigger::Cancel => self.control.trigger(epoch),
             Trigger::Stop => self.control.stop(epoch),
             Trigger::EndOfInput => self.control.finish(epoch),
         }

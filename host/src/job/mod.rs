@@ -7,6 +7,7 @@ mod checkpoints;
 mod commit;
 mod controller;
 mod cycle;
+mod discard;
 mod inspect;
 mod migrate;
 mod notice;

@@ -51,6 +51,13 @@ pub enum Notice {
         /// How many had failed in a row.
         failed: u64,
     },
+    /// The job was cancelled, and its checkpoints are deleted.
+    Discarded,
+    /// The job was cancelled, and its checkpoints were to be deleted.
+    NotDiscarded {
+        /// Why they are not, or not all of them.
+        error: String,
+    },
     /// The job was told to end, with a last checkpoint.
     Ending {
         /// How.
@@ -85,6 +92,8 @@ impl fmt::Display for Notice {
             Notice::Healthy { checkpoint, failed } => {
                 write!(f, "healthy again: checkpoint {checkpoint} is committed, after {failed} that failed")
             }
+            Notice::Discarded => f.write_str("cancelled: its checkpoints are deleted, as `on-cancel` says"),
+            Notice::NotDiscarded { error } => write!(f, "cancelled, but its checkpoints could not be deleted: {error}"),
             Notice::Ending { end: End::Stop { signal: Some(_) } } => {
                 f.write_str("stopping with a last checkpoint; the signal once more ends the process at once")
             }

@@ -15,7 +15,7 @@ pub enum Outcome {
     Finished,
     /// Stopped on request with a last checkpoint; the next run resumes from it.
     Stopped,
-    /// Ended at once on request; the next run resumes from the newest checkpoint.
+    /// Ended at once on request; the next run resumes from the newest checkpoint, unless `on-cancel` has them deleted.
     Cancelled,
 }
 

@@ -23,6 +23,8 @@ pub struct CheckpointSettings {
     pub tolerable_failures: u64,
     /// How many of the newest are kept.
     pub num_retained: usize,
+    /// What becomes of them when the job is cancelled.
+    pub on_cancel: OnCancel,
     /// State files with fewer bytes are kept in the manifest.
     pub memory_threshold: u64,
     /// How state files are packed.
@@ -44,6 +46,7 @@ impl CheckpointSettings {
             max_concurrent: 1,
             tolerable_failures: 0,
             num_retained: 3,
+            on_cancel: OnCancel::default(),
             memory_threshold: 20 << 10,
             compression: Compression::default(),
             dir,
@@ -60,6 +63,16 @@ pub enum Mode {
     ExactlyOnce,
     /// Some are worked on again. Nothing is held back, so that a barrier delays no record.
     AtLeastOnce,
+}
+
+/// What becomes of checkpoints when the job is cancelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCancel {
+    /// The newest are kept, and the job can go on from them.
+    #[default]
+    Retain,
+    /// They are deleted.
+    Delete,
 }
 
 /// How state files are packed.

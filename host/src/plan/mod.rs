@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 pub use access::Access;
 pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
-pub use checkpoint::{CheckpointSettings, Compression, Mode};
+pub use checkpoint::{CheckpointSettings, Compression, Mode, OnCancel};
 pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema};
 pub use fit::fit;
 pub use grants::{Grants, Variable};

@@ -75,6 +75,8 @@ pub enum Trigger {
     EndOfInput,
     /// The job was asked to stop.
     Stop,
+    /// It is none: the job was cancelled, and its checkpoints are deleted. What stays says that nothing is left to resume.
+    Cancel,
 }
 
 impl Trigger {
@@ -84,6 +86,7 @@ impl Trigger {
             Trigger::Interval => "interval",
             Trigger::EndOfInput => "end-of-input",
             Trigger::Stop => "stop",
+            Trigger::Cancel => "cancel",
         }
     }
 }

@@ -1,0 +1,76 @@
+//! The end of a cancelled job whose checkpoints are not to stay. What counts is one put: an entry in the log that says that nothing is
+//! left to resume and names no state. What is deleted after that is superseded by it, as by any checkpoint; so a process that dies in the
+//! middle leaves nothing that could be taken for whole, and the next one to begin deletes the rest. The entry itself stays: it keeps
+//! the run's number, which stands in the names of published files, from being used again.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use crate::checkpoint::decide::{Live, next_epoch, restore_point};
+use crate::checkpoint::manifest::{History, Manifest, Trigger};
+use crate::checkpoint::store::{Claimed, RunChoice, Store};
+use crate::clock;
+use crate::error::Result;
+use crate::plan::Plan;
+use crate::record::AttemptId;
+
+use super::patience::Patience;
+use super::prepare::Prepared;
+use super::sinks;
+
+/// Deletes the checkpoints of a run whose attempt `last` was cancelled, and what sinks have staged for no checkpoint. What is committed is
+/// published first.
+///
+/// # Errors
+/// Kind `Fenced` if somebody else has taken over: then nothing is deleted. Kind `Storage` or `Job` if something could not be done; the
+/// checkpoints are whole, or what is left of them is deleted at the next start.
+pub(super) async fn discard(store: &Store, prepared: &Prepared, last: AttemptId) -> Result<()> {
+    // A new attempt, because files of the last one may still be on their way.
+    let by = format!("process {}, to delete the checkpoints of a cancelled job", std::process::id());
+    let Claimed { attempt, slot, log } = store.claim(RunChoice::After(last), &by, None).await?;
+    let newest = restore_point(&log, slot)?.map(|point| point.manifest);
+    if let Some(manifest) = newest.as_ref().filter(|manifest| manifest.attempt == last) {
+        sinks::publish(store, prepared, attempt.run, manifest, Patience::none()).await?;
+    }
+    sinks::prepare(prepared, attempt).await?;
+    store.commit(slot + 1, &nothing(&prepared.plan, attempt, next_epoch(&log), newest.as_ref())).await?;
+    clear(store, attempt).await
+}
+
+/// Deletes what lies below the entry with which `attempt` has discarded a run, as far as it is still there.
+///
+/// # Errors
+/// Kind `Storage` if something can't be read or deleted.
+pub(super) async fn clear(store: &Store, attempt: AttemptId) -> Result<()> {
+    let live = Live { attempt, paths: BTreeSet::new(), next_serial: u64::MAX };
+    store.collect(&live, 1).await.map(drop)
+}
+
+/// A manifest that names nothing.
+fn nothing(plan: &Plan, attempt: AttemptId, checkpoint: u64, newest: Option<&Manifest>) -> Manifest {
+    let mut history = History::default();
+    newest.into_iter().for_each(|manifest| history.recall(manifest));
+    let now = clock::wall_text();
+    Manifest {
+        job: plan.name.clone(),
+        attempt,
+        checkpoint,
+        trigger: Trigger::Cancel,
+        triggered: now.clone(),
+        created: now,
+        finished: true,
+        parallelism: plan.parallelism,
+        max_parallelism: plan.max_parallelism,
+        duration_ms: 0,
+        new_bytes: 0,
+        total_bytes: 0,
+        origin: None,
+        sources: vec![],
+        operators: vec![],
+        sinks: vec![],
+        snapshots: vec![],
+        history: history.to_vec(),
+    }
+}
