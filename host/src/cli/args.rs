@@ -60,6 +60,10 @@ pub(super) struct Args {
     #[arg(long, global = true, env = "COFFERDAM_LOG", default_value = "warn", value_name = "LEVEL")]
     pub(super) log: Filter,
 
+    /// A TOML file with defaults for what job files leave out of [checkpoint] and [job.restart]
+    #[arg(long, global = true, env = "COFFERDAM_HOST_FILE", value_name = "FILE")]
+    pub(super) host_file: Option<PathBuf>,
+
     #[command(subcommand)]
     pub(super) command: Command,
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::config::{self, Overrides};
 use crate::error::{Error, Kind, Result};
-use crate::plan::Location;
+use crate::plan::{Location, Plan};
 use crate::{job, telemetry};
 use args::{Args, Command, JobFile, Output, RunArgs};
 use console::Console;
@@ -26,23 +26,23 @@ pub fn main() -> ExitCode {
     let args = Args::parse();
     telemetry::init(&args.log, console::colours(), || console::Stderr);
     let done = match &args.command {
-        Command::Run(command) => run(command, args.output),
-        Command::Validate(job) => validate(job, args.output),
+        Command::Run(command) => run(command, &args),
+        Command::Validate(job) => validate(job, &args),
         Command::Inspect { file } => inspect(file, args.output),
-        Command::Checkpoints { job } => checkpoints(job, args.output),
+        Command::Checkpoints { job } => checkpoints(job, &args),
     };
     ExitCode::from(done.unwrap_or_else(|error| failure::tell(&error, args.output)))
 }
 
 /// The exit code of a run that did not fail.
-fn run(args: &RunArgs, output: Output) -> Result<u8> {
-    let plan = config::load(&args.job.file, &Overrides { parallelism: args.job.parallelism })?;
-    let options = job::Options { fresh: args.fresh, from: args.from.clone(), allow_duplicates: args.allow_duplicates };
+fn run(run: &RunArgs, args: &Args) -> Result<u8> {
+    let plan = load(&run.job, args)?;
+    let options = job::Options { fresh: run.fresh, from: run.from.clone(), allow_duplicates: run.allow_duplicates };
     let console = Arc::new(Console::begin(&plan));
     let ended = job::run(&plan, &options, console.clone());
     console.end();
     let summary = ended?;
-    match output {
+    match args.output {
         Output::Json => console::print(&json(&summary)?)?,
         // Standard output belongs to the job's records, which may be on their way into another program.
         Output::Text => console::say(&summary::render(&summary)),
@@ -51,13 +51,18 @@ fn run(args: &RunArgs, output: Output) -> Result<u8> {
     Ok(summary.signal.and_then(|signal| u8::try_from(128 + signal).ok()).unwrap_or(0))
 }
 
-fn validate(args: &JobFile, output: Output) -> Result<u8> {
-    let plan = config::load(&args.file, &Overrides { parallelism: args.parallelism })?;
+/// The job that a command is about.
+fn load(job: &JobFile, args: &Args) -> Result<Plan> {
+    config::load(&job.file, &Overrides { parallelism: job.parallelism, host_file: args.host_file.clone() })
+}
+
+fn validate(file: &JobFile, args: &Args) -> Result<u8> {
+    let plan = load(file, args)?;
     let report = job::validate(&plan)?;
-    if output == Output::Text {
+    if args.output == Output::Text {
         console::print(&format!("job `{}` in {} is valid", plan.name, plan.file.display()))?;
     }
-    answer(&report, output)
+    answer(&report, args.output)
 }
 
 fn inspect(file: &Location, output: Output) -> Result<u8> {
@@ -65,15 +70,15 @@ fn inspect(file: &Location, output: Output) -> Result<u8> {
 }
 
 /// A directory is the job's own, below that of all jobs; everything else is taken for a job file.
-fn checkpoints(job: &Location, output: Output) -> Result<u8> {
+fn checkpoints(job: &Location, args: &Args) -> Result<u8> {
     let listing = match job {
         Location::Path(file) if !file.is_dir() => {
-            let plan = config::load(file, &Overrides::default())?;
+            let plan = load(&JobFile { file: file.clone(), parallelism: None }, args)?;
             job::checkpoints(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name)?
         }
         own => job::checkpoints_in(own)?,
     };
-    match output {
+    match args.output {
         Output::Json => console::print(&json(&listing)?)?,
         Output::Text => console::print(&checkpoints::render(&listing))?,
     }

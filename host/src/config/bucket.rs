@@ -4,38 +4,52 @@ use std::path::Path;
 
 use toml::Spanned;
 
+use super::checkpoint::{Draft, put};
 use super::section::Section;
 use super::setting::{Anywhere, Endpoint, Flag, LocalPath, Setting, Text, Time};
-use crate::plan::{Access, CheckpointSettings, Location, Service};
+use crate::plan::{Access, Location, Service};
 
-/// Puts where checkpoints go, and how that is reached, into `settings`, of which the rest is there. `base` is the directory that paths
-/// count from.
-pub(super) fn read(section: &mut Section<'_>, base: &Path, settings: &mut CheckpointSettings) {
+/// Puts where checkpoints go, and how that is reached, in the place of what `draft` says. `base` is the directory that paths count from.
+pub(super) fn read(section: &mut Section<'_>, base: &Path, draft: &mut Draft) {
     let written = section.optional::<Anywhere>("dir").map(|dir| dir.into_inner().0);
     // Where `dir` is at fault, nobody knows which table is right.
     let is_known = written.is_some() || !section.has("dir");
-    match written {
-        Some(Location::Path(path)) => settings.dir = base.join(path).into(),
-        Some(bucket) => settings.dir = bucket,
-        None => {}
+    if let Some(written) = written {
+        let dir = match written {
+            Location::Path(path) => base.join(path).into(),
+            other => other,
+        };
+        if service(Some(&dir)) != service(draft.dir.as_ref()) {
+            // How another one is reached is of no use.
+            (draft.settings.access, draft.retry_timeout) = (Access::default(), None);
+        }
+        draft.dir = Some(dir);
     }
-    settings.access.retry_timeout = settings.timeout;
-    for service in Service::ALL {
-        match &settings.dir {
-            Location::Object(path) if path.service == service => {
-                if let Some(table) = section.section(service.scheme()) {
-                    settings.access = Reader { table, base }.access(service, &settings.access);
-                }
+    let own = service(draft.dir.as_ref());
+    for known in Service::ALL {
+        if own == Some(known) {
+            if let Some(table) = section.section(known.scheme()) {
+                Reader { table, base }.read(known, draft);
             }
-            _ if is_known => refuse(section, service, &settings.dir),
-            _ => drop(section.section(service.scheme())),
+        } else if is_known {
+            refuse(section, known, own.is_some());
+        } else {
+            drop(section.section(known.scheme()));
         }
     }
 }
 
-fn refuse(section: &mut Section<'_>, service: Service, dir: &Location) {
+/// Whose bucket it is, if it is in one.
+fn service(location: Option<&Location>) -> Option<Service> {
+    match location {
+        Some(Location::Object(path)) => Some(path.service),
+        _ => None,
+    }
+}
+
+fn refuse(section: &mut Section<'_>, service: Service, is_bucket: bool) {
     let scheme = service.scheme();
-    let is = if matches!(dir, Location::Path(_)) { "is a path" } else { "is in another store" };
+    let is = if is_bucket { "is in another store" } else { "is a path" };
     let message = format!("`{scheme}` says how a bucket of {scheme}:// is reached, but `dir` {is}");
     section.refuse(scheme, &message, &format!("remove it, or set `dir = \"{scheme}://bucket/prefix\"`"));
 }
@@ -46,34 +60,36 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn access(mut self, service: Service, default: &Access) -> Access {
+    fn read(mut self, service: Service, draft: &mut Draft) {
+        let access = &mut draft.settings.access;
         let endpoint = self.table.optional::<Endpoint>("endpoint");
-        let allow_http = self.value::<Flag>("allow-http").is_some_and(|flag| flag.0);
-        let mut access = Access {
-            allow_http,
-            request_timeout: self.value::<Time>("request-timeout").map_or(default.request_timeout, |time| time.0),
-            retry_timeout: self.value::<Time>("retry-timeout").map_or(default.retry_timeout, |time| time.0),
-            ..default.clone()
-        };
+        put(&mut access.allow_http, self.value::<Flag>("allow-http").map(|flag| flag.0));
+        put(&mut access.request_timeout, self.value::<Time>("request-timeout").map(|time| time.0));
+        draft.retry_timeout = self.value::<Time>("retry-timeout").map_or(draft.retry_timeout, |time| Some(time.0));
         match service {
             Service::S3 => {
-                access.region = self.value::<Text>("region").map(|text| text.0);
-                access.path_style = self.value::<Flag>("path-style").is_none_or(|flag| flag.0);
-                access.profile = self.value::<Text>("profile").map(|text| text.0);
-                access.credentials_file = self.value::<LocalPath>("credentials-file").map(|path| self.base.join(path.0));
+                access.region = self.value::<Text>("region").map_or(access.region.take(), |text| Some(text.0));
+                put(&mut access.path_style, self.value::<Flag>("path-style").map(|flag| flag.0));
+                access.profile = self.value::<Text>("profile").map_or(access.profile.take(), |text| Some(text.0));
+                self.credentials_file(access);
             }
-            Service::Gs => access.credentials_file = self.value::<LocalPath>("credentials-file").map(|path| self.base.join(path.0)),
-            Service::Az => access.account = self.value::<Text>("account").map(|text| text.0),
+            Service::Gs => self.credentials_file(access),
+            Service::Az => access.account = self.value::<Text>("account").map_or(access.account.take(), |text| Some(text.0)),
         }
         if let Some(endpoint) = endpoint {
-            if endpoint.get_ref().0.starts_with("http://") && !allow_http {
+            if endpoint.get_ref().0.starts_with("http://") && !access.allow_http {
                 let help = "use an https:// URL, or set `allow-http = true` if nobody else can listen on the way";
                 self.table.fault(endpoint.span(), "`endpoint` is not encrypted", help);
             }
             access.endpoint = Some(endpoint.into_inner().0);
         }
         self.table.finish();
-        access
+    }
+
+    fn credentials_file(&mut self, access: &mut Access) {
+        if let Some(path) = self.value::<LocalPath>("credentials-file") {
+            access.credentials_file = Some(self.base.join(path.0));
+        }
     }
 
     fn value<T: Setting>(&mut self, key: &'static str) -> Option<T> {

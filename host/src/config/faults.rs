@@ -1,4 +1,4 @@
-//! [`Faults`]: what is wrong with a job file, collected while all of it is read.
+//! [`Faults`]: what is wrong with a job file or host file, collected while all of it is read.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use super::secrets;
 use crate::error::{Error, Kind, Problem, Result};
-use crate::plan::Plan;
 
-/// A place in the job file's text, in bytes.
+/// A place in the file's text, in bytes.
 pub(super) type Span = Range<usize>;
 
 /// Collects faults. Shared by all that read parts of the file, so adding one needs no exclusive access.
@@ -61,12 +60,12 @@ impl Faults {
         self.text[..span.start].matches('\n').count() + 1
     }
 
-    /// The faults, in the order of their places, or the plan if there are none.
-    pub(super) fn into_result(self, plan: Option<Plan>) -> Result<Plan> {
+    /// The faults, in the order of their places, or what was read if there are none.
+    pub(super) fn into_result<T>(self, read: Option<T>) -> Result<T> {
         let mut found = self.found.into_inner();
         if found.is_empty() {
-            let bug = || Error::new(Kind::Internal, format!("{}: no plan came of a job file without faults", self.file.display()));
-            return plan.ok_or_else(bug);
+            let bug = || Error::new(Kind::Internal, format!("{}: nothing came of a file without faults", self.file.display()));
+            return read.ok_or_else(bug);
         }
         found.sort_by_key(|fault| (fault.span.start, fault.span.end));
         let text: Arc<str> = self.shown.into();

@@ -1,16 +1,17 @@
-//! The job file as a whole: its text, `format`, `[job]`, `[checkpoint]`, and what its nodes make together.
+//! The job file as a whole, and the host file: their text, `format`, `[job]`, `[checkpoint]`, and what its nodes make together.
 
 use std::path::Path;
 
 use toml::de::DeTable;
 
+use super::checkpoint::Draft;
 use super::faults::Faults;
 use super::section::Section;
 use super::setting::{JobName, Whole};
-use super::{Overrides, bucket, checkpoint, links, locations, nodes, restart};
-use crate::plan::{CheckpointSettings, Plan, Restart};
+use super::{Overrides, links, locations, nodes, restart};
+use crate::plan::{Plan, Restart};
 
-/// The format of job files that this version reads.
+/// The format of job files and host files that this version reads.
 const FORMAT: u64 = 1;
 
 /// As in Flink, and one for which all arithmetic on key groups fits into a u16.
@@ -19,26 +20,47 @@ const MAX_PARALLELISM: u64 = 32_768;
 /// After so many syntax errors the rest is most likely an echo of the first ones, or the file no job file at all.
 const MAX_SYNTAX_ERRORS: usize = 10;
 
-/// The plan that the job file describes; none if a fault keeps it from being known. `base` is the directory that paths count from.
-pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Option<Plan> {
-    let (document, errors) = DeTable::parse_recoverable(faults.text());
-    if !errors.is_empty() {
-        // What was salvaged around a syntax error would give faults that aren't there.
-        for error in errors.into_iter().take(MAX_SYNTAX_ERRORS) {
-            faults.add(
-                error.span().unwrap_or_default(),
-                error.message(),
-                "a job file is TOML: `key = \"text\"`, `[table]`, `[[list-of-tables]]`",
-            );
-        }
-        return None;
+/// What settings are that a job file leaves out: as the host file says, or by themselves.
+pub(super) struct Defaults {
+    pub(super) checkpoint: Draft,
+    pub(super) restart: Restart,
+}
+
+impl Defaults {
+    /// Without a host file.
+    pub(super) fn new() -> Self {
+        Defaults { checkpoint: Draft::new(), restart: Restart::default() }
     }
-    let mut root = Section::new(faults, document.get_ref(), "", 0..0);
+}
+
+/// The defaults that the host file sets; none if a fault keeps them from being known. `base` is the directory that paths count from.
+pub(super) fn read_host(faults: &Faults, base: &Path) -> Option<Defaults> {
+    let document = parse(faults)?;
+    let mut root = Section::new(faults, &document, "", 0..0);
     if !format_is_known(&mut root) {
         return None;
     }
-    let job = job(&mut root, overrides);
-    let checkpoint = checkpoint(&mut root, base);
+    let mut defaults = Defaults::new();
+    if let Some(mut job) = root.section("job") {
+        defaults.restart = restart::read(&mut job, &defaults.restart);
+        job.finish();
+    }
+    read_checkpoint(&mut root, base, &mut defaults.checkpoint);
+    root.finish();
+    Some(defaults)
+}
+
+/// The plan that the job file describes; none if a fault keeps it from being known. `base` is the directory that paths count from.
+pub(super) fn read(faults: &Faults, base: &Path, defaults: Defaults, overrides: &Overrides) -> Option<Plan> {
+    let document = parse(faults)?;
+    let mut root = Section::new(faults, &document, "", 0..0);
+    if !format_is_known(&mut root) {
+        return None;
+    }
+    let Defaults { mut checkpoint, restart } = defaults;
+    let job = job(&mut root, &restart, overrides);
+    read_checkpoint(&mut root, base, &mut checkpoint);
+    let checkpoint = checkpoint.finish(base);
     let drafts = nodes::read(&mut root, base);
     root.finish();
     let name = job.as_ref().and_then(|job| job.name.clone());
@@ -48,13 +70,27 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
     Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, restart, checkpoint, nodes: nodes? })
 }
 
+/// The file as a table; none if it is no TOML, which was noted.
+fn parse(faults: &Faults) -> Option<DeTable<'_>> {
+    let (document, errors) = DeTable::parse_recoverable(faults.text());
+    if errors.is_empty() {
+        return Some(document.into_inner());
+    }
+    // What was salvaged around a syntax error would give faults that aren't there.
+    for error in errors.into_iter().take(MAX_SYNTAX_ERRORS) {
+        let help = "the file is TOML: `key = \"text\"`, `[table]`, `[[list-of-tables]]`";
+        faults.add(error.span().unwrap_or_default(), error.message(), help);
+    }
+    None
+}
+
 /// Whether the rest of the file can be judged. A missing `format` is a fault like others; another one makes all else meaningless.
 fn format_is_known(root: &mut Section<'_>) -> bool {
     let Some(format) = root.required::<Whole<1, { u32::MAX as u64 }>>("format") else { return true };
     let known = format.get_ref().0 == FORMAT;
     if !known {
-        let message = format!("this version of cofferdam reads job files of format {FORMAT}, this one says {}", format.get_ref().0);
-        root.fault(format.span(), message, "use the version of cofferdam that the job file was written for");
+        let message = format!("this version of cofferdam reads files of format {FORMAT}, this one says {}", format.get_ref().0);
+        root.fault(format.span(), message, "use the version of cofferdam that the file was written for");
     }
     known
 }
@@ -67,7 +103,7 @@ struct Job {
     restart: Restart,
 }
 
-fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<Job> {
+fn job(root: &mut Section<'_>, restart: &Restart, overrides: &Overrides) -> Option<Job> {
     root.require("job", "name the job: `[job]` and a line `name = \"word-count\"`");
     let mut job = root.section("job")?;
     let name = job.required::<JobName>("name").map(|name| name.into_inner().0);
@@ -88,19 +124,16 @@ fn job(root: &mut Section<'_>, overrides: &Overrides) -> Option<Job> {
             "lower the one or raise the other; max-parallelism is fixed for the life of the state",
         );
     }
-    let restart = restart::read(&mut job);
+    let restart = restart::read(&mut job, restart);
     job.finish();
     // A larger number than MAX_PARALLELISM is a fault that was noted.
     let small = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
     Some(Job { name, parallelism: small(effective), max_parallelism: small(max), restart })
 }
 
-fn checkpoint(root: &mut Section<'_>, base: &Path) -> CheckpointSettings {
-    let mut settings = CheckpointSettings::new(base.join("checkpoints").into());
+fn read_checkpoint(root: &mut Section<'_>, base: &Path, draft: &mut Draft) {
     if let Some(mut section) = root.section("checkpoint") {
-        checkpoint::read(&mut section, &mut settings);
-        bucket::read(&mut section, base, &mut settings);
+        draft.read(&mut section, base);
         section.finish();
     }
-    settings
 }

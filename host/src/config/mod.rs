@@ -1,7 +1,7 @@
 //! The job file: from its text to a [`Plan`], or to all its faults at once, each with its place in the text.
 //!
 //! A job file is TOML. [`load`] looks at nothing but this file: whether components, sources and directories are there, and whether
-//! components fit each other, is found out later.
+//! components fit each other, is found out later. A host file has defaults for all jobs of a host.
 
 mod bucket;
 mod checkpoint;
@@ -20,55 +20,79 @@ mod setting;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
 use crate::plan::Plan;
 use faults::Faults;
+use file::Defaults;
 
 /// What flags of the command line change in a job file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// `-p`: takes the place of `parallelism`.
     pub parallelism: Option<u16>,
+    /// `--host-file`: the file with defaults for what the job file leaves out.
+    pub host_file: Option<PathBuf>,
 }
 
 /// Job files are written by people. What is larger was named by mistake, and is not read into memory.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Reads the job file at `path`. Paths in it count from the directory that it lies in.
+/// What a file is to be.
+#[derive(Clone, Copy)]
+struct Expected {
+    name: &'static str,
+    help: &'static str,
+}
+
+const JOB: Expected = Expected { name: "job file", help: "give the path of the job's TOML file, saved as UTF-8" };
+const HOST: Expected = Expected { name: "host file", help: "give the path of the host's TOML file with `--host-file`, or none" };
+
+/// Reads the job file at `path`, and before it the host file, if there is one. Paths in a file count from the directory that it lies in.
 ///
 /// # Errors
-/// Of kind [`Kind::Config`]: the file can't be read, or its faults, all of them, in the order in which they stand in the file.
+/// Of kind [`Kind::Config`]: a file can't be read, or its faults, all of them, in the order in which they stand in the file.
 pub fn load(path: &Path, overrides: &Overrides) -> Result<Plan> {
-    let text = read(path)?;
-    let absolute = std::path::absolute(path).map_err(|error| unreadable(path, &error))?;
-    // The root directory can't be read as a file, so there is a parent.
-    let base = absolute.parent().unwrap_or(Path::new("/"));
-    let faults = Faults::new(path, text);
-    let plan = file::read(&faults, base, overrides);
+    let (faults, base) = open(path, JOB)?;
+    let defaults = match &overrides.host_file {
+        None => Defaults::new(),
+        Some(host) => {
+            let (faults, base) = open(host, HOST)?;
+            let defaults = file::read_host(&faults, &base);
+            faults.into_result(defaults)?
+        }
+    };
+    let plan = file::read(&faults, &base, defaults, overrides);
     faults.into_result(plan)
 }
 
-fn read(path: &Path) -> Result<String> {
+/// The text of a file, none of whose faults is known yet, and the directory that it lies in.
+fn open(path: &Path, expected: Expected) -> Result<(Faults, PathBuf)> {
+    let text = read(path, expected)?;
+    let absolute = std::path::absolute(path).map_err(|error| unreadable(path, expected, &error))?;
+    // The root directory can't be read as a file, so there is a parent.
+    let base = absolute.parent().unwrap_or(Path::new("/")).into();
+    Ok((Faults::new(path, text), base))
+}
+
+fn read(path: &Path, expected: Expected) -> Result<String> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    let file = File::open(path).map_err(|error| unreadable(path, expected, &error))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(path, expected, &error))?;
+    let is_none = |why: String| Error::new(Kind::Config, format!("{} is no {}: {why}", path.display(), expected.name)).help(expected.help);
     if bytes.len() as u64 > MAX_BYTES {
-        let message = format!("{} is no job file: it has more than {MAX_BYTES} bytes", path.display());
-        return Err(Error::new(Kind::Config, message).help("give the path of the job's TOML file"));
+        return Err(is_none(format!("it has more than {MAX_BYTES} bytes")));
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let place = error.utf8_error().valid_up_to();
-        let message = format!("{} is no job file: byte {place} is not UTF-8 text", path.display());
-        Error::new(Kind::Config, message).help("give the path of the job's TOML file, saved as UTF-8")
-    })
+    String::from_utf8(bytes).map_err(|error| is_none(format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to())))
 }
 
-fn unreadable(path: &Path, cause: &io::Error) -> Error {
-    let message = format!("can't read the job file {}: {cause}", path.display());
-    Error::new(Kind::Config, message).help("give the path of the job's TOML file")
+fn unreadable(path: &Path, expected: Expected, cause: &io::Error) -> Error {
+    let message = format!("can't read the {} {}: {cause}", expected.name, path.display());
+    Error::new(Kind::Config, message).help(expected.help)
 }
 
+#[cfg(test)]
+mod host_tests;
 #[cfg(test)]
 mod tests;

@@ -14,15 +14,15 @@ type Strategy = (&'static str, fn(&mut Section<'_>) -> Restart);
 const STRATEGIES: [Strategy; 4] =
     [("none", |_| Restart::None), ("fixed-delay", fixed_delay), ("exponential-delay", exponential_delay), ("failure-rate", failure_rate)];
 
-/// The strategy of a job; the default one if there is none, or a faulty one, which was noted.
-pub(super) fn read(job: &mut Section<'_>) -> Restart {
-    let Some(mut section) = job.section("restart") else { return Restart::default() };
+/// The strategy of a job; `default` if there is none, or a faulty one, which was noted.
+pub(super) fn read(job: &mut Section<'_>, default: &Restart) -> Restart {
+    let Some(mut section) = job.section("restart") else { return default.clone() };
     section.require("strategy", one_of("strategy", &STRATEGIES));
     let restart = match section.choice("strategy", &STRATEGIES) {
         Some(read) => read(&mut section),
         None => {
             section.allow_any_key();
-            Restart::default()
+            default.clone()
         }
     };
     section.finish();

@@ -150,7 +150,8 @@ fn a_generator_takes_all_its_settings() {
 fn checkpoints_take_all_their_settings() {
     let checkpoint = |lines: &str| load_with(&with(&format!("[checkpoint]\n{lines}\n")), &Overrides::default()).unwrap().0.checkpoint;
     let lines = "mode = \"at-least-once\"\ntimeout = \"5s\"\nmin-pause = \"0s\"\nmax-concurrent = 3\ntolerable-failures = 7\nnum-retained = 1\n\
-                 on-cancel = \"delete\"\n                 memory-threshold = \"0B\"\ncompression = \"none\"\ndir = \"/c\"";
+                 on-cancel = \"delete\"\nincremental = false\n                 memory-threshold = \"0B\"\n\
+                 local-recovery = true\nlocal-recovery-dir = \"/l\"\ncompression = \"none\"\ndir = \"/c\"";
     let expected = CheckpointSettings {
         interval: None,
         mode: Mode::AtLeastOnce,
@@ -160,7 +161,9 @@ fn checkpoints_take_all_their_settings() {
         tolerable_failures: 7,
         num_retained: 1,
         on_cancel: OnCancel::Delete,
+        incremental: false,
         memory_threshold: 0,
+        local_recovery: Some("/l".into()),
         compression: Compression::None,
         dir: PathBuf::from("/c").into(),
         // What is throttled is tried again for as long as a checkpoint may take.
@@ -242,9 +245,9 @@ fn a_bucket_is_reached_as_its_table_says() {
 
 #[test]
 fn the_flag_takes_the_place_of_the_parallelism_in_the_file() {
-    let (plan, _) = load_with(GOOD, &Overrides { parallelism: Some(5) }).unwrap();
+    let (plan, _) = load_with(GOOD, &Overrides { parallelism: Some(5), ..Overrides::default() }).unwrap();
     assert_eq!(plan.parallelism, 5);
-    let error = load_with(GOOD, &Overrides { parallelism: Some(65) }).unwrap_err();
+    let error = load_with(GOOD, &Overrides { parallelism: Some(65), ..Overrides::default() }).unwrap_err();
     let [problem] = error.all_problems() else { panic!("{error}") };
     assert_eq!(problem.line(), 6, "where max-parallelism is");
     assert_eq!(problem.message, "[job]: parallelism 65 (-p on the command line) is above max-parallelism 64");
@@ -361,7 +364,7 @@ const CASES: &[Case<'_>] = &[
         &[(14, "sink `out`: unknown type \"fil\"", "did you mean \"file\"? type is one of: \"file\"")],
     ),
     ("\"file\"\npath = \"out\"", "\"kafka\"\ntopic = 1", &[(14, "sink `out`: unknown type \"kafka\"", "type is one of: \"file\"")]),
-    ("format = 1", "format = 2", &[(1, "this version of cofferdam reads job files of format 1, this one says 2", "version")]),
+    ("format = 1", "format = 2", &[(1, "this version of cofferdam reads files of format 1, this one says 2", "version")]),
     ("\"flight-delays\"", "\"flight delays\"", &[(4, "[job]: `name` must be 1 to 100 of the characters", "")]),
     ("\"flight-delays\"", "\"..\"", &[(4, "[job]: `name` must be 1 to 100 of the characters", "")]),
     (

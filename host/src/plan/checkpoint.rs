@@ -1,5 +1,6 @@
 //! [`CheckpointSettings`]: when checkpoints are taken, where they go, and what becomes of those that fail. Names are Flink's.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -25,8 +26,12 @@ pub struct CheckpointSettings {
     pub num_retained: usize,
     /// What becomes of them when the job is cancelled.
     pub on_cancel: OnCancel,
+    /// Whether one writes only what has changed since the one before; else all keyed state.
+    pub incremental: bool,
     /// State files with fewer bytes are kept in the manifest.
     pub memory_threshold: u64,
+    /// The directory for copies of state files that a restart in the same place reads first, absolute; none: there are no copies.
+    pub local_recovery: Option<PathBuf>,
     /// How state files are packed.
     pub compression: Compression,
     /// The directory under which all jobs' checkpoints lie; a path is absolute.
@@ -47,7 +52,9 @@ impl CheckpointSettings {
             tolerable_failures: 0,
             num_retained: 3,
             on_cancel: OnCancel::default(),
+            incremental: true,
             memory_threshold: 20 << 10,
+            local_recovery: None,
             compression: Compression::default(),
             dir,
             access: Access::default(),
