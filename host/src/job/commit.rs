@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -18,9 +19,15 @@ use super::{Notice, Outcome, sinks};
 /// A commit under way. Until it has come to its end nothing else is committed: its manifest may be durable, or about to be.
 pub(super) struct Committing {
     pub(super) ready: Ready,
-    manifest: Arc<Manifest>,
-    /// Puts the manifest and has sinks publish; returns the slot of the next one.
-    pub(super) task: JoinHandle<Result<u64>>,
+    /// Puts the manifest and has sinks publish.
+    pub(super) task: JoinHandle<Result<Committed>>,
+}
+
+/// What a commit has come to.
+pub(super) struct Committed {
+    manifest: Manifest,
+    /// The slot of the next one.
+    next: u64,
 }
 
 impl Controller {
@@ -33,16 +40,25 @@ impl Controller {
             return Ok(());
         }
         let Some(ready) = self.pending.ready()? else { return Ok(()) };
-        let manifest = Arc::new(self.manifest(&ready));
+        let mut manifest = self.manifest(&ready);
+        let whole = if self.prepared.plan.checkpoint.incremental { Vec::new() } else { self.lists.whole(&manifest) };
         let (store, prepared, slot, mut patience) = (self.store.clone(), Arc::clone(&self.prepared), self.slot, self.patience(ready.epoch));
-        let named = Arc::clone(&manifest);
         let task = tokio::spawn(async move {
+            let run = manifest.attempt.run;
+            if !whole.is_empty() {
+                let began = clock::now();
+                for merge in &whole {
+                    patience.store(|| store.merge(run, merge)).await?.stand_in(&mut manifest);
+                }
+                manifest.duration_ms += millis(clock::now() - began);
+                manifest.created = clock::wall_text();
+            }
             // Each time the very same text: the put that has failed may have happened.
-            let next = patience.store(|| store.commit(slot, &named)).await?;
-            sinks::publish(&store, &prepared, named.attempt.run, &named, patience).await?;
-            Ok(next)
+            let next = patience.store(|| store.commit(slot, &manifest)).await?;
+            sinks::publish(&store, &prepared, run, &manifest, patience).await?;
+            Ok(Committed { manifest, next })
         });
-        self.committing = Some(Committing { ready, manifest, task });
+        self.committing = Some(Committing { ready, task });
         Ok(())
     }
 
@@ -60,7 +76,7 @@ impl Controller {
             finished: ready.trigger == Trigger::EndOfInput,
             parallelism: plan.parallelism,
             max_parallelism: plan.max_parallelism,
-            duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            duration_ms: millis(duration),
             origin: self.origin.clone(),
             operators: &self.facts,
             snapshots,
@@ -70,12 +86,17 @@ impl Controller {
     }
 
     /// A commit has come to its end. Returns why its checkpoint was taken.
-    pub(super) fn committed(&mut self, next: Result<u64>) -> Result<Trigger> {
-        let Some(Committing { ready, manifest, .. }) = self.committing.take() else { unreachable!("there is one while its task is") };
-        self.slot = next?;
+    pub(super) fn committed(&mut self, committed: Result<Committed>) -> Result<Trigger> {
+        let Some(Committing { ready, .. }) = self.committing.take() else { unreachable!("there is one while its task is") };
+        let Committed { manifest, next } = committed?;
+        self.slot = next;
         self.pending.committed(ready.epoch)?;
         self.pending.published(ready.epoch);
-        ready.files.iter().for_each(|(operator, files)| self.lists.add(operator, files));
+        if self.prepared.plan.checkpoint.incremental {
+            ready.files.iter().for_each(|(operator, files)| self.lists.add(operator, files));
+        } else {
+            manifest.operators.iter().for_each(|operator| self.lists.replace(&operator.uid, &operator.files));
+        }
         ready.operator_state.iter().for_each(|(operator, files)| self.lists.replace_operator_state(operator, files));
         self.control.committed(ready.epoch);
         while let Some((node, _)) = self.awaited.pop_front_if(|(_, epoch)| *epoch <= ready.epoch) {
@@ -124,6 +145,10 @@ impl Controller {
         collect(&self.store, &live, self.prepared.plan.checkpoint.num_retained).await;
         outcome
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn collect(store: &Store, live: &Live, retained: usize) {

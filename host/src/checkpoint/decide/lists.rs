@@ -45,6 +45,17 @@ pub struct Merged {
     pub files: Vec<StateFile>,
 }
 
+impl Merged {
+    /// Has a manifest name the files that came out of the merge instead of those that went in, which are all of the operator's.
+    pub fn stand_in(self, manifest: &mut Manifest) {
+        let Some(operator) = manifest.operators.iter_mut().find(|operator| operator.uid == self.operator) else { return };
+        let bytes = |files: &[StateFile]| files.iter().map(|file| file.bytes).sum::<u64>();
+        manifest.total_bytes = manifest.total_bytes - bytes(&operator.files) + bytes(&self.files);
+        manifest.new_bytes += bytes(&self.files);
+        operator.files = self.files;
+    }
+}
+
 /// The state files of each operator, oldest first, as the next manifest will name them.
 #[derive(Clone, Debug)]
 pub struct FileLists {
@@ -102,6 +113,21 @@ impl FileLists {
         files.into_values().collect()
     }
 
+    /// Merges all files that a manifest names into one for each subtask. They count as under way until [`FileLists::replace`], and are the
+    /// only ones.
+    pub fn whole(&mut self, manifest: &Manifest) -> Vec<Merge> {
+        let all = KeyGroups { start: 0, end: self.max_parallelism };
+        let operators = manifest.operators.iter().filter(|operator| !operator.files.is_empty());
+        let whole = operators.map(|operator| (operator, Due { inputs: operator.files.clone(), ranges: self.ranges(all), base: true }));
+        whole.collect::<Vec<_>>().into_iter().map(|(operator, due)| self.begin(&operator.uid, due)).collect()
+    }
+
+    /// Puts the files that a commit has named in the place of all that were there.
+    pub fn replace(&mut self, operator: &str, files: &[StateFile]) {
+        self.running.remove(operator);
+        self.lists.insert(operator.into(), files.to_vec());
+    }
+
     /// Notes the operator state that a commit has named, in the place of what it replaces.
     pub fn replace_operator_state(&mut self, operator: &str, newer: &[OperatorStateFile]) {
         let files = self.operator_state.entry(operator.into()).or_default();
@@ -121,17 +147,23 @@ impl FileLists {
     pub fn next_merge(&mut self) -> Option<Merge> {
         let idle = self.lists.iter().filter(|(operator, _)| !self.running.contains_key(*operator));
         let due = idle.filter_map(|(operator, files)| Some((operator.clone(), self.due(files)?)));
-        let (operator, Due { inputs, ranges, base }) = due.max_by_key(|(_, due)| due.inputs.len())?;
-        let epochs = inputs.iter().skip(1).fold(inputs.first()?.epochs, |all: Epochs, file| all.union(file.epochs));
+        let (operator, due) = due.max_by_key(|(_, due)| due.inputs.len())?;
+        Some(self.begin(&operator, due))
+    }
+
+    /// A merge that is under way from now on.
+    fn begin(&mut self, operator: &str, Due { inputs, ranges, base }: Due) -> Merge {
+        // There is at least one input.
+        let epochs = inputs.iter().map(|file| file.epochs).reduce(Epochs::union).unwrap_or(Epochs::only(0));
         let mut outputs = Vec::new();
         for groups in ranges {
-            let path = paths::merged(self.attempt.attempt, epochs, &operator, self.next_serial);
+            let path = paths::merged(self.attempt.attempt, epochs, operator, self.next_serial);
             self.next_serial += 1;
             outputs.push(MergeOutput { path, groups });
         }
-        let merge = Merge { operator: operator.clone(), inputs, outputs, base };
-        self.running.insert(operator, merge.clone());
-        Some(merge)
+        let merge = Merge { operator: operator.into(), inputs, outputs, base };
+        self.running.insert(operator.into(), merge.clone());
+        merge
     }
 
     /// Puts the files that came out of a merge in the place of those that went in.
@@ -169,7 +201,7 @@ impl FileLists {
         let lane = lanes.max_by_key(|lane| lane.files.len())?;
         let first = lane.files.first()?;
         if lane.files.iter().any(|file| file.groups != first.groups) {
-            return Some(self.whole(&lane));
+            return Some(self.redivided(&lane));
         }
         let start = suffix(&lane.files);
         let inputs: Vec<StateFile> = lane.files[start..].iter().map(|&file| file.clone()).collect();
@@ -178,11 +210,15 @@ impl FileLists {
     }
 
     /// After a change of parallelism files overlap in other ranges than they are written in now. One merge of all puts that right.
-    fn whole(&self, lane: &Lane<'_>) -> Due {
+    fn redivided(&self, lane: &Lane<'_>) -> Due {
+        Due { inputs: lane.files.iter().map(|&file| file.clone()).collect(), ranges: self.ranges(lane.hull), base: true }
+    }
+
+    /// What of some key groups each subtask has that has any.
+    fn ranges(&self, hull: KeyGroups) -> Vec<KeyGroups> {
         let subtasks = (0..self.parallelism).map(|subtask| KeyGroups::of_subtask(subtask, self.parallelism, self.max_parallelism));
-        let within = |range: KeyGroups| KeyGroups { start: range.start.max(lane.hull.start), end: range.end.min(lane.hull.end) };
-        let ranges = subtasks.map(within).filter(|range| range.start < range.end).collect();
-        Due { inputs: lane.files.iter().map(|&file| file.clone()).collect(), ranges, base: true }
+        let within = |range: KeyGroups| KeyGroups { start: range.start.max(hull.start), end: range.end.min(hull.end) };
+        subtasks.map(within).filter(|range| range.start < range.end).collect()
     }
 }
 
