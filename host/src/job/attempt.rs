@@ -92,7 +92,11 @@ struct Legacy {
 /// The store of the job's checkpoints.
 async fn open(plan: &Plan) -> Result<Store> {
     let settings = &plan.checkpoint;
-    Ok(Store::open(&settings.dir, &settings.access, &plan.name).await?.with_memory_threshold(settings.memory_threshold))
+    let store = Store::open(&settings.dir, &settings.access, &plan.name).await?.with_memory_threshold(settings.memory_threshold);
+    match &settings.local_recovery {
+        Some(dir) => store.with_copies(dir),
+        None => Ok(store),
+    }
 }
 
 /// Deletes the checkpoints of a job that was cancelled, if they are not to stay. The job is cancelled all the same if they can't be.

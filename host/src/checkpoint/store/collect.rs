@@ -21,6 +21,9 @@ impl Store {
         // Entries first, so that a manifest that is still there has its files.
         self.delete(run, &found.entries).await?;
         self.delete(run, &found.files).await?;
+        if let Some(copies) = &self.copies {
+            copies.collect(&log, live).await;
+        }
         // The superseded entries are the lowest.
         let kept = log.entries.keys().nth(found.entries.len()).copied();
         if found.held.is_none() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::copies::Copies;
 use super::local::canonical;
 use super::objects::{Objects, PART};
 use super::open::objects_at;
@@ -27,7 +28,11 @@ impl Store {
         if (bytes.len() as u64) < self.memory_threshold {
             return Ok(Some(Inline(bytes.clone())));
         }
-        self.put_state_file(run, path, bytes.clone()).await.map(|()| None)
+        self.put_state_file(run, path, bytes.clone()).await?;
+        if let Some(copies) = &self.copies {
+            copies.put(&key(&paths::run_dir(run), path)?, bytes).await;
+        }
+        Ok(None)
     }
 
     /// Writes a state file to `path` within the run, durably. Writing the same again does no harm.
@@ -66,7 +71,9 @@ impl Store {
 
     async fn read_named(&self, point: &RestorePoint, file: Named<'_>) -> Result<Bytes> {
         let (objects, prefix) = self.objects_of(&point.run_dir)?;
-        let place = Place { objects: &objects, prefix: &prefix, run_dir: &point.run_dir };
+        // Of other jobs' files there are no copies.
+        let copies = self.copies.as_ref().filter(|_| !prefix.is_empty());
+        let place = Place { objects: &objects, prefix: &prefix, run_dir: &point.run_dir, copies };
         read_checked(place, file).await.map_err(|error| match error.kind() {
             Kind::Checkpoint => {
                 let message = format!("checkpoint {} can't be restored: {error}; {} names it", point.manifest.checkpoint, point.path);
@@ -111,7 +118,7 @@ impl Store {
     /// are as they were.
     pub async fn merge(&self, run: u32, due: &Merge) -> Result<Merged> {
         let run_dir = self.run_dir(run);
-        let place = Place { objects: &self.objects, prefix: &paths::run_dir(run), run_dir: &run_dir };
+        let place = Place { objects: &self.objects, prefix: &paths::run_dir(run), run_dir: &run_dir, copies: self.copies.as_ref() };
         let mut readers = Vec::new();
         for input in &due.inputs {
             let bytes = read_checked(place, Named::from(input)).await?;
@@ -157,6 +164,7 @@ struct Place<'a> {
     objects: &'a Objects,
     prefix: &'a str,
     run_dir: &'a Location,
+    copies: Option<&'a Copies>,
 }
 
 /// What a manifest says about a file, whatever it holds.
@@ -166,6 +174,20 @@ struct Named<'a> {
     bytes: u64,
     checksum: &'a str,
     inline: Option<&'a Inline>,
+}
+
+impl Named<'_> {
+    /// A file's content, if it is what was written; else what is wrong with it.
+    fn check(&self, bytes: Bytes) -> std::result::Result<Bytes, String> {
+        if bytes.len() as u64 != self.bytes {
+            return Err(format!("has {} bytes and should have {}", bytes.len(), self.bytes));
+        }
+        let checksum = format!("{:08x}", crc32c::crc32c(&bytes));
+        if checksum != self.checksum {
+            return Err(format!("is damaged: its checksum is {checksum} and should be {}", self.checksum));
+        }
+        Ok(bytes)
+    }
 }
 
 impl<'a> From<&'a StateFile> for Named<'a> {
@@ -184,17 +206,24 @@ impl<'a> From<&'a OperatorStateFile> for Named<'a> {
 async fn read_checked(place: Place<'_>, file: Named<'_>) -> Result<Bytes> {
     let path = place.run_dir.join(file.path);
     let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the state file {path} {reason}"));
-    let found = match file.inline {
-        Some(Inline(bytes)) => Some(bytes.clone()),
-        None => get_from(place.objects, &key(place.prefix, file.path)?, &path).await?,
-    };
-    let bytes = found.ok_or_else(|| broken("is missing".into()))?;
-    if bytes.len() as u64 != file.bytes {
-        return Err(broken(format!("has {} bytes and should have {}", bytes.len(), file.bytes)));
+    if let Some(Inline(bytes)) = file.inline {
+        return file.check(bytes.clone()).map_err(broken);
     }
-    let checksum = format!("{:08x}", crc32c::crc32c(&bytes));
-    if checksum != file.checksum {
-        return Err(broken(format!("is damaged: its checksum is {checksum} and should be {}", file.checksum)));
+    let key = key(place.prefix, file.path)?;
+    if let Some(copies) = place.copies
+        && let Some(copy) = copies.get(&key).await
+    {
+        match file.check(copy) {
+            Ok(bytes) => return Ok(bytes),
+            Err(reason) => tracing::warn!("the local copy {} {reason}; read from {path} instead", copies.path(&key)),
+        }
+    }
+    let found = get_from(place.objects, &key, &path).await?;
+    let bytes = found.ok_or_else(|| broken("is missing".into()))?;
+    let bytes = file.check(bytes).map_err(broken)?;
+    if let Some(copies) = place.copies {
+        tracing::info!("{path} was read, of which there was no local copy that is whole");
+        copies.put(&key, &bytes).await;
     }
     Ok(bytes)
 }

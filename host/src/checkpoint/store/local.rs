@@ -20,7 +20,7 @@ pub fn canonical(location: &Location) -> Location {
 }
 
 /// A disk always answers. But a file may go just when it has kept another one from being put in its place.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Files below `dir`, written durably.
 pub(super) fn objects(dir: &Path) -> object_store::Result<Objects> {

@@ -3,6 +3,7 @@
 
 mod cause;
 mod collect;
+mod copies;
 mod credentials;
 mod files;
 mod load;
@@ -31,6 +32,7 @@ use super::paths;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
 use cause::cause;
+use copies::Copies;
 use objects::Objects;
 
 /// The checkpoints of one job. Cheap to clone.
@@ -44,6 +46,7 @@ pub struct Store {
     job: String,
     /// State files with fewer bytes are kept in manifests.
     memory_threshold: u64,
+    copies: Option<Copies>,
 }
 
 impl fmt::Debug for Store {
@@ -62,7 +65,7 @@ impl Store {
     pub async fn open(dir: &Location, access: &Access, job: &str) -> Result<Self> {
         let dir = dir.join(&paths::job_dir(job));
         let objects = open::open(&dir, access).await?;
-        Ok(Store { objects, dir, access: access.clone(), job: job.into(), memory_threshold: 0 })
+        Ok(Store { objects, dir, access: access.clone(), job: job.into(), memory_threshold: 0, copies: None })
     }
 
     /// Opens the checkpoints of `job` below `dir` to look at them. Creates nothing.
@@ -76,12 +79,20 @@ impl Store {
             let message = format!("job `{job}` has no checkpoints: {dir} can't be read: {}", cause(&error));
             Error::new(Kind::Storage, message).help("the place is set by `[checkpoint] dir`")
         })?;
-        Ok(Store { objects, dir, access, job: job.into(), memory_threshold: 0 })
+        Ok(Store { objects, dir, access, job: job.into(), memory_threshold: 0, copies: None })
     }
 
     /// The same, with state files of fewer bytes than `threshold` kept in manifests.
     pub fn with_memory_threshold(self, threshold: u64) -> Self {
         Store { memory_threshold: threshold, ..self }
+    }
+
+    /// The same, with copies of state files in a local directory, which is created if it is missing.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`], naming the setting, if it can't be used.
+    pub fn with_copies(self, dir: &std::path::Path) -> Result<Self> {
+        Ok(Store { copies: Some(Copies::open(dir, &self.job)?), ..self })
     }
 
     /// The job.

@@ -1,0 +1,90 @@
+//! [`Copies`]: second copies of state files on the local disk, so that a restart in the same place need not fetch them. They are a cache:
+//! what is missing or damaged is fetched all the same, and nothing fails because a copy could not be made.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bytes::Bytes;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as Key;
+
+use super::cause::cause;
+use super::objects::Objects;
+use crate::checkpoint::decide::{Live, superseded};
+use crate::checkpoint::log::Log;
+use crate::checkpoint::paths::{self, RunPath};
+use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
+
+/// Where copies lie below a job's directory, so that they are never taken for checkpoints, whatever the two directories are.
+const DIR: &str = "copies";
+
+/// Copies of one job's state files, by the same keys as in its store. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Copies {
+    objects: Objects,
+    dir: Location,
+}
+
+impl Copies {
+    /// Opens the copies of `job` below `dir`, and creates the directory if it is missing.
+    pub(super) fn open(dir: &Path, job: &str) -> Result<Self> {
+        let dir = dir.join(paths::job_dir(job)).join(DIR);
+        let refused = |error: String| {
+            let message = format!("the directory {} for copies of state files can't be used: {error}", dir.display());
+            Error::new(Kind::Storage, message).help("make it writable, or choose another one with `[checkpoint] local-recovery-dir`")
+        };
+        std::fs::create_dir_all(&dir).map_err(|error| refused(error.to_string()))?;
+        // Not made durable: what a crash leaves of a copy is noticed by its checksum.
+        let files = LocalFileSystem::new_with_prefix(&dir).map_err(|error| refused(cause(&error)))?.with_automatic_cleanup(true);
+        Ok(Copies { objects: Objects::new(files, super::local::PATIENCE), dir: dir.into() })
+    }
+
+    /// Where the copy of a file is, for messages.
+    pub(super) fn path(&self, key: &Key) -> Location {
+        self.dir.join(key.as_ref())
+    }
+
+    /// Makes a copy, if that is possible.
+    pub(super) async fn put(&self, key: &Key, bytes: &Bytes) {
+        if let Err(error) = self.objects.put(key, bytes.clone()).await {
+            tracing::warn!("no local copy of a state file: {} can't be written: {}", self.path(key), cause(&error));
+        }
+    }
+
+    /// The copy of a file, as it is; none if there is none that can be read.
+    pub(super) async fn get(&self, key: &Key) -> Option<Bytes> {
+        self.objects.get(key).await.unwrap_or_else(|error| {
+            tracing::warn!("the local copy {} can't be read: {}", self.path(key), cause(&error));
+            None
+        })
+    }
+
+    /// Deletes all copies but those that the run's newest checkpoint, or what is under way, needs.
+    pub(super) async fn collect(&self, log: &Log, live: &Live) {
+        let listed = match self.objects.list(&Key::default()).await {
+            Ok(listed) => listed,
+            Err(error) => return tracing::warn!("the local copies in {} can't be listed: {}", self.dir, cause(&error)),
+        };
+        let mut by_run: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for key in &listed {
+            let parts = key.as_ref().split_once('/').and_then(|(run, path)| Some((paths::parse_run_dir(run)?, path)));
+            if let Some((run, path)) = parts.filter(|(_, path)| matches!(paths::classify(path), RunPath::State(_))) {
+                by_run.entry(run).or_default().push(path.into());
+            }
+        }
+        for (run, listed) in by_run {
+            let files = match run {
+                older if older < log.run => listed,
+                run if run == log.run => superseded(log, &listed, live, 1).files,
+                _ => continue,
+            };
+            for path in files {
+                let key = Key::from(format!("{}/{path}", paths::run_dir(run)));
+                if let Err(error) = self.objects.delete(&key).await {
+                    tracing::warn!("the local copy {} can't be deleted: {}", self.path(&key), cause(&error));
+                }
+            }
+        }
+    }
+}
