@@ -23,19 +23,29 @@ mod errors;
 #[cfg(test)]
 mod evolve;
 #[cfg(test)]
+mod fallback;
+#[cfg(test)]
 mod flights;
 #[cfg(test)]
 mod from;
 #[cfg(test)]
+mod full;
+#[cfg(test)]
 mod generator;
 #[cfg(test)]
 mod graphs;
+#[cfg(test)]
+mod host_file;
+#[cfg(test)]
+mod in_memory;
 #[cfg(test)]
 mod inline;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod listing;
+#[cfg(test)]
+mod local_recovery;
 #[cfg(test)]
 mod maps;
 #[cfg(test)]

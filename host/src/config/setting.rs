@@ -197,19 +197,19 @@ impl Setting for LocalPath {
     fn read(value: &DeValue<'_>) -> Option<Self> {
         match value.as_str()?.parse().ok()? {
             plan::Location::Path(path) => Some(LocalPath(path)),
-            plan::Location::Object(_) => None,
+            plan::Location::Object(_) | plan::Location::Memory(_) => None,
         }
     }
 }
 
-/// A place in the local file system, not yet absolute, or in a bucket.
+/// A place in the local file system, not yet absolute, in a bucket or in memory.
 pub(super) struct Anywhere(pub(super) plan::Location);
 
 impl Setting for Anywhere {
     const EXAMPLE: &'static str = "\"s3://bucket/prefix\"";
 
     fn expected() -> String {
-        "a path, or a file://, s3://, gs:// or az:// URL".into()
+        "a path, a file://, s3://, gs:// or az:// URL, or memory:".into()
     }
 
     fn read(value: &DeValue<'_>) -> Option<Self> {

@@ -47,5 +47,9 @@ async fn list(dir: &Location, access: &Access, job: &str) -> Result<Listing> {
 
 fn nothing(dir: &Location, job: &str) -> Error {
     let message = format!("no run of job `{job}` has begun in {dir}");
-    Error::new(Kind::Checkpoint, message).help("give the job file, or the job's own directory below `[checkpoint] dir`")
+    let help = match dir {
+        Location::Memory(_) => "they are in the memory of the process that runs the job, and end with it",
+        _ => "give the job file, or the job's own directory below `[checkpoint] dir`",
+    };
+    Error::new(Kind::Checkpoint, message).help(help)
 }

@@ -1,4 +1,4 @@
-//! [`Location`]: where checkpoints lie, in the local file system or in a bucket of an object store, as people write it and as
+//! [`Location`]: where checkpoints lie, in the local file system, in a bucket of an object store or in memory, as people write it and as
 //! messages show it. Nothing here looks whether it is there.
 
 use std::ffi::OsStr;
@@ -15,6 +15,8 @@ pub enum Location {
     Path(PathBuf),
     /// In a bucket.
     Object(ObjectPath),
+    /// In the memory of this process, by a key like those in a bucket.
+    Memory(String),
 }
 
 /// An object in a bucket, or what its objects with a common prefix are taken for: a directory.
@@ -66,8 +68,8 @@ impl Location {
     pub fn join(&self, path: &str) -> Self {
         match self {
             Location::Path(here) => Location::Path(here.join(path)),
-            Location::Object(here) if here.key.is_empty() => Location::Object(ObjectPath { key: path.into(), ..here.clone() }),
-            Location::Object(here) => Location::Object(ObjectPath { key: format!("{}/{path}", here.key), ..here.clone() }),
+            Location::Object(here) => Location::Object(ObjectPath { key: below(&here.key, path), ..here.clone() }),
+            Location::Memory(key) => Location::Memory(below(key, path)),
         }
     }
 
@@ -75,11 +77,8 @@ impl Location {
     pub fn parent(&self) -> Option<Self> {
         match self {
             Location::Path(path) => path.parent().map(Location::from),
-            Location::Object(path) if path.key.is_empty() => None,
-            Location::Object(path) => {
-                let key = path.key.rsplit_once('/').map_or("", |(parent, _)| parent).into();
-                Some(Location::Object(ObjectPath { key, ..path.clone() }))
-            }
+            Location::Object(path) => Some(Location::Object(ObjectPath { key: above(&path.key)?.into(), ..path.clone() })),
+            Location::Memory(key) => above(key).map(|key| Location::Memory(key.into())),
         }
     }
 
@@ -87,18 +86,41 @@ impl Location {
     pub fn name(&self) -> Option<&str> {
         match self {
             Location::Path(path) => path.file_name()?.to_str(),
-            Location::Object(path) => path.key.rsplit('/').next().filter(|name| !name.is_empty()),
+            Location::Object(ObjectPath { key, .. }) | Location::Memory(key) => key.rsplit('/').next().filter(|name| !name.is_empty()),
         }
     }
+}
+
+/// The key of what lies at `path`, relative to `key`.
+fn below(key: &str, path: &str) -> String {
+    if key.is_empty() { path.into() } else { format!("{key}/{path}") }
+}
+
+/// The key of what a key lies in; none at the top.
+fn above(key: &str) -> Option<&str> {
+    (!key.is_empty()).then(|| key.rsplit_once('/').map_or("", |(parent, _)| parent))
+}
+
+/// A key as it is written, without slashes at its end.
+fn key(text: &str) -> Result<String, String> {
+    let key = text.trim_end_matches('/');
+    let part_fits = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
+    if !key.is_empty() && !key.split('/').all(part_fits) {
+        return Err("between the slashes of a key there must be names other than . and ..".into());
+    }
+    Ok(key.into())
 }
 
 impl FromStr for Location {
     type Err = String;
 
-    /// A path, or a `file://`, `s3://`, `gs://` or `az://` URL. Keys are taken as they stand: nothing in them is percent-decoded.
+    /// A path, `memory:`, or a `file://`, `s3://`, `gs://` or `az://` URL. Keys are taken as they stand: nothing in them is percent-decoded.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.contains('\0') {
             return Err("it names nothing".into());
+        }
+        if let Some(rest) = text.strip_prefix("memory:").filter(|rest| !rest.starts_with("//")) {
+            return key(rest).map(Location::Memory);
         }
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(Location::Path(text.into())) };
         if scheme == "file" {
@@ -107,17 +129,12 @@ impl FromStr for Location {
         }
         let service = Service::ALL.into_iter().find(|service| service.scheme() == scheme);
         let service = service.ok_or_else(|| format!("`{scheme}://` is none of file://, s3://, gs:// and az://"))?;
-        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+        let (bucket, rest) = rest.split_once('/').unwrap_or((rest, ""));
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         if bucket.is_empty() || !bucket.chars().all(fits) {
             return Err(format!("after {scheme}:// comes the name of a bucket: letters, digits and . - _"));
         }
-        let key = key.trim_end_matches('/');
-        let part_fits = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
-        if !key.is_empty() && !key.split('/').all(part_fits) {
-            return Err("between the slashes after the bucket there must be names other than . and ..".into());
-        }
-        Ok(Location::Object(ObjectPath { service, bucket: bucket.into(), key: key.into() }))
+        Ok(Location::Object(ObjectPath { service, bucket: bucket.into(), key: key(rest)? }))
     }
 }
 
@@ -139,6 +156,7 @@ impl fmt::Display for Location {
             Location::Path(path) => path.display().fmt(f),
             Location::Object(ObjectPath { service, bucket, key }) if key.is_empty() => write!(f, "{}://{bucket}", service.scheme()),
             Location::Object(ObjectPath { service, bucket, key }) => write!(f, "{}://{bucket}/{key}", service.scheme()),
+            Location::Memory(key) => write!(f, "memory:{key}"),
         }
     }
 }
@@ -159,7 +177,8 @@ mod tests {
 
     #[test]
     fn locations_are_shown_as_they_are_written() {
-        for text in ["checkpoints", "/a/b.json", "s3://b", "s3://my.bucket-1/a/b c%2F?", "gs://b/x", "az://b/x/y"] {
+        for text in ["checkpoints", "/a/b.json", "s3://b", "s3://my.bucket-1/a/b c%2F?", "gs://b/x", "az://b/x/y", "memory:", "memory:a/b"]
+        {
             assert_eq!(at(text).to_string(), text);
         }
         assert_eq!(at("file:///a/b%20c"), Location::Path("/a/b c".into()));
@@ -169,7 +188,20 @@ mod tests {
 
     #[test]
     fn what_names_no_place_is_refused_and_not_repeated() {
-        for text in ["", "a\0b", "http://b/x", "s3://", "s3:///x", "s3://user:secret@b/x", "s3://b/a//b", "s3://b/../x", "file://b/x"] {
+        for text in [
+            "",
+            "a\0b",
+            "http://b/x",
+            "s3://",
+            "s3:///x",
+            "s3://user:secret@b/x",
+            "s3://b/a//b",
+            "s3://b/../x",
+            "file://b/x",
+            "memory://b",
+            "memory:/b",
+            "memory:a/../b",
+        ] {
             let reason = text.parse::<Location>().unwrap_err();
             assert!(!reason.contains("secret"), "{reason}");
         }
@@ -177,7 +209,7 @@ mod tests {
 
     #[test]
     fn parts_come_and_go_alike_on_disk_and_in_a_bucket() {
-        for root in ["/data/checkpoints", "s3://bucket", "s3://bucket/prefix"] {
+        for root in ["/data/checkpoints", "s3://bucket", "s3://bucket/prefix", "memory:prefix"] {
             let root = at(root);
             let run = root.join("job").join("run-0001");
             assert_eq!(run.join("log/1.json").to_string(), format!("{root}/job/run-0001/log/1.json"));

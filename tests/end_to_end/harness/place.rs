@@ -61,7 +61,10 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cofferdam"));
         command.current_dir(self.0.path()).args(args).stdin(Stdio::null());
         // Compiled components are shared between tests.
-        command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")).env_remove("COFFERDAM_LOG");
+        command
+            .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
+            .env_remove("COFFERDAM_LOG")
+            .env_remove("COFFERDAM_HOST_FILE");
         command
     }
 

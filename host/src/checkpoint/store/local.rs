@@ -15,7 +15,7 @@ use crate::plan::Location;
 pub fn canonical(location: &Location) -> Location {
     match location {
         Location::Path(path) => path.canonicalize().map_or_else(|_| location.clone(), Location::from),
-        Location::Object(_) => location.clone(),
+        Location::Object(_) | Location::Memory(_) => location.clone(),
     }
 }
 

@@ -9,6 +9,7 @@ mod files;
 mod load;
 mod local;
 mod log;
+mod memory;
 mod objects;
 mod open;
 mod published;

@@ -7,7 +7,7 @@ use object_store::path::Path as Key;
 
 use super::cause::cause;
 use super::objects::Objects;
-use super::{local, remote};
+use super::{local, memory, remote};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
@@ -48,6 +48,7 @@ pub(super) fn objects_at(dir: &Location, access: &Access) -> object_store::Resul
     match dir {
         Location::Path(dir) => local::objects(dir),
         Location::Object(path) => remote::objects(path, access),
+        Location::Memory(key) => memory::objects(key),
     }
 }
 
@@ -67,6 +68,7 @@ const EXCLUSIVE: &str = "the store has to honour `If-None-Match: *`: choose anot
 fn refused(dir: &Location, cause: &str, help: &str) -> Error {
     let what = match dir {
         Location::Path(_) => format!("the checkpoint directory {dir}"),
+        Location::Memory(_) => format!("the memory for checkpoints in {dir}"),
         Location::Object(path) => format!("the bucket `{}` for checkpoints in {dir}", path.bucket),
     };
     Error::new(Kind::Storage, format!("{what} can't be used: {cause}")).help(help)

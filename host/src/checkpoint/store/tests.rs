@@ -126,7 +126,7 @@ async fn newest(store: &Store) -> RestorePoint {
 fn run_dir(store: &Store, run: u32) -> PathBuf {
     match store.run_dir(run) {
         Location::Path(path) => path,
-        Location::Object(path) => panic!("{path:?} is no path"),
+        other => panic!("{other} is no path"),
     }
 }
 

@@ -1,0 +1,32 @@
+//! The host file: defaults for all jobs, from a flag or the environment.
+
+use crate::flights;
+use crate::harness::{Running, assert_lines};
+
+#[test]
+fn a_host_file_says_what_job_files_leave_out() {
+    let place = flights::place("");
+    place.set_job(&flights::job("").checkpoint(""));
+    place.write("etc/host.toml", "format = 1\n[checkpoint]\ninterval = \"20ms\"\nnum-retained = 2\ndir = \"../elsewhere\"\n");
+    let host = ["--host-file", "etc/host.toml"];
+    let validated = place.cofferdam(&[&["validate", "job.toml", "--output", "json"], &host[..]].concat()).succeeds().json();
+    assert!(validated["checkpoint-dir"].as_str().is_some_and(|dir| dir.ends_with("elsewhere")), "{validated}");
+    place.run(&host).succeeds();
+    assert_lines(place.lines("out"), flights::oracle(), "with a host file");
+    assert!(!place.path("checkpoints").exists());
+    // By the environment as well.
+    let mut command = place.command(&["checkpoints", "job.toml", "--output", "json"]);
+    command.env("COFFERDAM_HOST_FILE", "etc/host.toml");
+    let listed = Running::start(command).wait().succeeds().json();
+    let kept = listed["checkpoints"].as_array().unwrap().iter().filter(|one| !one["manifest"].is_null());
+    assert_eq!(kept.count(), 2);
+}
+
+#[test]
+fn a_fault_of_the_host_file_is_shown_there() {
+    let place = flights::place("");
+    place.write("host.toml", "format = 1\n\n[checkpoint]\ninterval = \"soon\"\n");
+    let ended = place.run(&["--host-file", "host.toml"]).ends_with(3);
+    ended.says(&["host.toml:4:12", "interval = \"soon\"", "`interval` must be a duration"]);
+    place.run(&["--host-file", "none.toml"]).ends_with(3).says(&["can't read the host file none.toml"]);
+}
