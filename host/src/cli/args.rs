@@ -122,6 +122,10 @@ pub(super) struct RunArgs {
     #[arg(short = 's', long = "from", value_name = "CHECKPOINT", conflicts_with = "fresh")]
     pub(super) from: Option<String>,
 
+    /// If the newest checkpoint is damaged, begin from the newest one that is whole
+    #[arg(long, conflicts_with_all = ["fresh", "from"])]
+    pub(super) fallback: bool,
+
     /// Accept that output which is published already will be published again
     #[arg(long)]
     pub(super) allow_duplicates: bool,
@@ -165,6 +169,7 @@ mod tests {
             ("cofferdam run j.toml -p 0", ErrorKind::ValueValidation),
             ("cofferdam run j.toml -p 40000", ErrorKind::ValueValidation),
             ("cofferdam run j.toml --fresh -s 3", ErrorKind::ArgumentConflict),
+            ("cofferdam run j.toml --fallback -s 3", ErrorKind::ArgumentConflict),
             ("cofferdam run j.toml --log loud", ErrorKind::ValueValidation),
             ("cofferdam run j.toml --output xml", ErrorKind::InvalidValue),
             ("cofferdam --version", ErrorKind::DisplayVersion),

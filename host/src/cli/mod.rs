@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
 /// The exit code of a run that did not fail.
 fn run(run: &RunArgs, args: &Args) -> Result<u8> {
     let plan = load(&run.job, args)?;
-    let options = job::Options { fresh: run.fresh, from: run.from.clone(), allow_duplicates: run.allow_duplicates };
+    let options = job::Options { fresh: run.fresh, from: run.from.clone(), fallback: run.fallback, allow_duplicates: run.allow_duplicates };
     let console = Arc::new(Console::begin(&plan));
     let ended = job::run(&plan, &options, console.clone());
     console.end();

@@ -11,11 +11,12 @@ use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running, Splits};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{NodeKind, OnCancel, Plan};
+use crate::plan::{Location, NodeKind, OnCancel, Plan};
 use crate::record::AttemptId;
 
 use super::begin::{Begun, begin};
 use super::controller::{Controller, Parties};
+use super::fallback::FellBack;
 use super::prepare::Prepared;
 use super::strategy::{Next, Strategy};
 use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, OwnMetrics, Restored, Summary, discard};
@@ -32,6 +33,9 @@ pub(super) async fn attempts(
     let (mut failures, mut legacy) = (Vec::new(), Legacy::default());
     if prepared.plan.checkpoint.interval.is_none() {
         observer.notice(&Notice::Unchecked);
+    }
+    if matches!(prepared.plan.checkpoint.dir, Location::Memory(_)) {
+        observer.notice(&Notice::InMemory);
     }
     loop {
         let began = clock::now();
@@ -131,6 +135,9 @@ async fn attempt(
     };
     legacy.attempt = Some(begun.attempt);
     let restored = begun.point.as_ref().map(restored);
+    if let Some(FellBack { damage, doubles }) = begun.fell_back.take() {
+        observer.notice(&Notice::FellBack { damage, doubles });
+    }
     observer.notice(&match &restored {
         Some(restored) => Notice::Resuming { attempt: begun.attempt, restored: restored.clone() },
         None => Notice::Starting { attempt: begun.attempt },

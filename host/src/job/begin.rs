@@ -8,6 +8,7 @@ use crate::checkpoint::store::{Claimed, RunChoice, Store, canonical};
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
+use super::fallback::{FellBack, newest_whole};
 use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::{self, Beginning};
@@ -25,6 +26,8 @@ pub(super) struct Begun {
     pub(super) point: Option<RestorePoint>,
     /// The manifest of another run from which this run began.
     pub(super) origin: Option<String>,
+    /// Why that is not the newest checkpoint, if it was to be.
+    pub(super) fell_back: Option<FellBack>,
     pub(super) beginning: Beginning,
 }
 
@@ -34,21 +37,36 @@ struct Choice {
     point: Option<RestorePoint>,
     /// Whether the checkpoint was asked for, rather than the newest.
     asked: bool,
-    /// Whether it has been accepted that output is published twice.
-    may_double: bool,
+    /// How many newer checkpoints of its run it has been accepted to pass over.
+    passes_over: usize,
+    fell_back: Option<FellBack>,
+}
+
+impl Choice {
+    /// The newest checkpoint of a run, if it has one.
+    fn newest(run: RunChoice, point: Option<RestorePoint>) -> Self {
+        Choice { run, point, asked: false, passes_over: 0, fell_back: None }
+    }
 }
 
 /// Begins an attempt of a job. Whatever is wrong with the checkpoint is found before the claim, so that nothing has changed then. None if
 /// nothing is left to do: the attempt `after`, one of this process that has failed, came as far as the job's last commit.
 pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Begun>> {
-    let Some(Choice { run, mut point, asked, may_double }) = choose(store, prepared, options, after).await? else { return Ok(None) };
-    let mut beginning = read(store, point.as_ref(), prepared).await?;
+    let chosen = match choose_and_read(store, prepared, options, after).await {
+        Err(error) if options.fallback && after.is_none() && error.kind() == Kind::Checkpoint => {
+            let choice = fall_back(store, options, error).await?;
+            let beginning = read(store, choice.point.as_ref(), prepared).await?;
+            Some((choice, beginning))
+        }
+        chosen => chosen?,
+    };
+    let Some((Choice { run, mut point, asked, passes_over, fell_back }, mut beginning)) = chosen else { return Ok(None) };
     let from = point.as_ref().filter(|_| asked).map(|point| canonical(&point.path).to_string());
     let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), from.as_deref()).await?;
     if run != RunChoice::Fresh {
         // An attempt that was still running may have committed in between.
         match &point {
-            Some(point) if asked => still_newest(point, &log, may_double)?,
+            Some(point) if asked => still_newest(point, &log, passes_over)?,
             _ => {
                 let newest = restore_point(&log, slot)?;
                 if newest.as_ref().map(|newest| &newest.path) != point.as_ref().map(|point| &point.path) {
@@ -69,7 +87,7 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options,
     }
     sinks::prepare(prepared, attempt).await?;
     let epoch = next_epoch(&log).max(point.as_ref().map_or(0, |point| point.manifest.checkpoint + 1));
-    Ok(Some(Begun { attempt, slot: slot + 1, epoch, point, origin, beginning }))
+    Ok(Some(Begun { attempt, slot: slot + 1, epoch, point, origin, fell_back, beginning }))
 }
 
 /// What was migrated is as no file holds it. The attempt's first checkpoint names what it writes of it, which is all, and nothing of what
@@ -81,10 +99,10 @@ fn forget_migrated(point: &mut RestorePoint, migrated: &[String]) {
     }
 }
 
-/// A checkpoint that was asked for, and was the newest, must still be.
-fn still_newest(point: &RestorePoint, log: &Log, may_double: bool) -> Result<()> {
+/// No more checkpoints may be newer than one that was asked for than when it was.
+fn still_newest(point: &RestorePoint, log: &Log, passes_over: usize) -> Result<()> {
     match point_at(log, point.slot) {
-        Some(now) if from_run(point, log) && now.newer > 0 && !may_double => Err(duplicates(&now)),
+        Some(now) if from_run(point, log) && now.newer > passes_over => Err(duplicates(&now)),
         _ => Ok(()),
     }
 }
@@ -113,9 +131,31 @@ async fn read(store: &Store, point: Option<&RestorePoint>, prepared: &Prepared) 
     }
 }
 
+async fn choose_and_read(
+    store: &Store,
+    prepared: &Prepared,
+    options: &Options,
+    after: Option<AttemptId>,
+) -> Result<Option<(Choice, Beginning)>> {
+    let Some(choice) = choose(store, prepared, options, after).await? else { return Ok(None) };
+    let beginning = read(store, choice.point.as_ref(), prepared).await?;
+    Ok(Some((choice, beginning)))
+}
+
+/// Begins from the newest checkpoint that is whole, since the newest of all can't be restored, as `error` says.
+async fn fall_back(store: &Store, options: &Options, error: Error) -> Result<Choice> {
+    let message = error.message().to_owned();
+    let (point, fell_back) = newest_whole(store, error).await?;
+    if fell_back.doubles && !options.allow_duplicates {
+        return Err(duplicates(&point).context(message));
+    }
+    let passes_over = if options.allow_duplicates { usize::MAX } else { point.newer };
+    Ok(Choice { run: RunChoice::Newest, point: Some(point), asked: true, passes_over, fell_back: Some(fell_back) })
+}
+
 async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Choice>> {
     if let (true, None) = (options.fresh, after) {
-        return Ok(Some(Choice { run: RunChoice::Fresh, point: None, asked: false, may_double: false }));
+        return Ok(Some(Choice::newest(RunChoice::Fresh, None)));
     }
     let run = after.map_or(RunChoice::Newest, RunChoice::After);
     let newest = match store.runs().await?.last() {
@@ -125,11 +165,11 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Op
     if let (Some(wanted), None) = (&options.from, after) {
         return asked(store.load(wanted).await?, newest.as_ref(), options).map(Some);
     }
-    let Some(log) = newest else { return Ok(Some(Choice { run, point: None, asked: false, may_double: false })) };
+    let Some(log) = newest else { return Ok(Some(Choice::newest(run, None))) };
     if let Some(from) = unfulfilled(&log) {
         // The last attempt was told where to begin, and has not committed anything since: that still holds.
         let point = store.load(from).await?;
-        return Ok(Some(Choice { run, point: Some(point), asked: true, may_double: true }));
+        return Ok(Some(Choice { run, point: Some(point), asked: true, passes_over: usize::MAX, fell_back: None }));
     }
     match restore_point(&log, log.last_slot() + 1)? {
         Some(point) if point.manifest.finished => {
@@ -139,15 +179,13 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Op
                 discard::clear(store, point.manifest.attempt).await?;
             }
             match after {
-                Some(after) if log.run > after.run || log.last_attempt() > after.attempt => {
-                    Ok(Some(Choice { run, point: Some(point), asked: false, may_double: false }))
-                }
+                Some(after) if log.run > after.run || log.last_attempt() > after.attempt => Ok(Some(Choice::newest(run, Some(point)))),
                 // It is this job that has come to its end, and not to be done once more.
                 Some(_) => Ok(None),
-                None => Ok(Some(Choice { run: RunChoice::Fresh, point: None, asked: false, may_double: false })),
+                None => Ok(Some(Choice::newest(RunChoice::Fresh, None))),
             }
         }
-        point => Ok(Some(Choice { run, point, asked: false, may_double: false })),
+        point => Ok(Some(Choice::newest(run, point))),
     }
 }
 
@@ -170,7 +208,8 @@ fn asked(point: RestorePoint, newest: Option<&Log>, options: &Options) -> Result
         }
         _ => RunChoice::Fresh,
     };
-    Ok(Choice { run, point: Some(point), asked: true, may_double: options.allow_duplicates })
+    let passes_over = if options.allow_duplicates { usize::MAX } else { 0 };
+    Ok(Choice { run, point: Some(point), asked: true, passes_over, fell_back: None })
 }
 
 /// The checkpoint from which the newest attempt was told to begin, if it has not committed one of its own.

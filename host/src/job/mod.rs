@@ -8,6 +8,7 @@ mod commit;
 mod controller;
 mod cycle;
 mod discard;
+mod fallback;
 mod inspect;
 mod migrate;
 mod notice;

@@ -33,6 +33,15 @@ pub enum Notice {
     },
     /// There are no checkpoints but the last one.
     Unchecked,
+    /// Checkpoints are kept in memory.
+    InMemory,
+    /// The newest checkpoint is damaged, and an older one is taken, as it was asked for.
+    FellBack {
+        /// What is wrong with the newest.
+        damage: String,
+        /// Whether output of newer ones is published already, and comes again.
+        doubles: bool,
+    },
     /// A checkpoint has failed, and the attempt goes on.
     Degraded {
         /// Which.
@@ -82,6 +91,13 @@ impl fmt::Display for Notice {
             Notice::Unchecked => f.write_str(
                 "checkpoints are off, because [checkpoint] has no `interval`: after a failure the job begins again from where it begins now",
             ),
+            Notice::InMemory => f.write_str(
+                "checkpoints are kept in memory: later attempts of this process begin from them, and when it ends they are gone",
+            ),
+            Notice::FellBack { damage, doubles } => {
+                let published = if *doubles { "; output that newer ones have published comes again" } else { "" };
+                write!(f, "falling back to the newest checkpoint that is whole: {damage}{published}")
+            }
             Notice::Degraded { checkpoint, reason, health: Health { failed_in_a_row, last_good }, tolerable } => {
                 write!(f, "degraded: checkpoint {checkpoint} has failed ({failed_in_a_row} in a row, {tolerable} are tolerated): {reason}")?;
                 match last_good {

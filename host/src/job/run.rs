@@ -19,7 +19,9 @@ pub struct Options {
     pub fresh: bool,
     /// The checkpoint to begin from: its number, or the path or URL of its manifest. None: the newest of a run that has not finished.
     pub from: Option<String>,
-    /// Begin from `from` even if output of newer checkpoints is published already.
+    /// If the newest checkpoint is damaged, begin from the newest one that is whole.
+    pub fallback: bool,
+    /// Begin from an older checkpoint even if output of newer ones is published already.
     pub allow_duplicates: bool,
 }
 

@@ -39,7 +39,9 @@ impl Before {
     pub fn way_out(before: Option<&Before>) -> String {
         match before {
             Some(Before { checkpoint, created, path }) => {
-                format!("to go back to checkpoint {checkpoint} of {created}, run with `-s {}`", path)
+                format!(
+                    "to go back to checkpoint {checkpoint} of {created}, run with `-s {path}`, or with `--fallback` to the newest one that is whole"
+                )
             }
             None => "there is no older checkpoint; to begin a new run without state, run with `--fresh`".into(),
         }

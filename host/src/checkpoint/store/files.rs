@@ -69,6 +69,22 @@ impl Store {
         self.read_named(point, Named::from(file)).await
     }
 
+    /// Reads all files that `point` names, and checks each against what is said there.
+    ///
+    /// # Errors
+    /// As [`Store::read_state_file`].
+    pub async fn verify(&self, point: &RestorePoint) -> Result<()> {
+        for operator in &point.manifest.operators {
+            for file in &operator.files {
+                self.read_state_file(point, file).await?;
+            }
+            for file in &operator.operator_state {
+                self.read_operator_state(point, file).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn read_named(&self, point: &RestorePoint, file: Named<'_>) -> Result<Bytes> {
         let (objects, prefix) = self.objects_of(&point.run_dir)?;
         // Of other jobs' files there are no copies.
