@@ -5,7 +5,7 @@ GUESTS = -p enrich-carriers -p flights-parse -p flights-delays -p quality-check 
 	-p word-count-tokenize -p word-count-count
 FIXTURES = $(patsubst tests/guests/%,-p fixture-%,$(wildcard tests/guests/*))
 
-.PHONY: help setup build guests fixtures moto test lint demo bench clean
+.PHONY: help setup build guests fixtures moto test formats lint demo bench clean
 
 help:
 	@echo "make demo    build everything, run a job on real data, kill it, resume it, compare"
@@ -43,6 +43,10 @@ lint:
 
 test: setup fixtures moto lint
 	$(CARGO) test --release --locked --workspace
+
+# The checkpoints that later versions have to read: to be made once a version's formats are settled.
+formats: setup fixtures
+	$(CARGO) test --release --locked -p cofferdam --test end_to_end -- --ignored --exact formats::write_what_this_version_writes
 
 demo: build
 	@examples/flights/demo.sh

@@ -27,6 +27,8 @@ mod fallback;
 #[cfg(test)]
 mod flights;
 #[cfg(test)]
+mod formats;
+#[cfg(test)]
 mod from;
 #[cfg(test)]
 mod full;
