@@ -55,7 +55,7 @@ fn told<'a, F: std::fmt::Display + 'a>(entries: impl IntoIterator<Item = (&'a F,
 }
 
 /// The lines of the sink.
-fn oracle(input: &[String]) -> Vec<String> {
+pub fn oracle(input: &[String]) -> Vec<String> {
     let mut keys: BTreeMap<&str, Oracle> = BTreeMap::new();
     let mut lines = Vec::new();
     for line in input {
@@ -65,6 +65,11 @@ fn oracle(input: &[String]) -> Vec<String> {
     }
     lines.extend(keys.iter().map(|(key, oracle)| format!("{key},{}", oracle.end())));
     lines
+}
+
+/// Of the lines of the sink those that are sent at the end.
+pub fn at_the_end(lines: Vec<String>) -> Vec<String> {
+    lines.into_iter().filter(|line| line.split(',').nth(1).is_some_and(|counts| counts.contains('='))).collect()
 }
 
 #[test]

@@ -20,11 +20,12 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The state files that it names, relative to its run's directory.
+    /// The state files that it names and does not hold itself, relative to its run's directory.
     pub fn state_files(&self) -> BTreeSet<String> {
         let operators = self.json["operators"].as_array().into_iter().flatten();
         let named = |operator: &'_ Value, field| operator[field].as_array().cloned().unwrap_or_default();
         let files = operators.flat_map(|operator| [named(operator, "files"), named(operator, "operator-state")].concat());
+        let files = files.filter(|file| file["inline"].is_null());
         files.map(|file| file["path"].as_str().expect("a file has a path").to_owned()).collect()
     }
 }

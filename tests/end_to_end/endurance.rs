@@ -1,0 +1,149 @@
+//! Many checkpoints, many kills, and checkpoints that were taken under adverse conditions: each of them holds its own cut, none is lost,
+//! and nothing piles up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::harness::s3::{Bucket, Fault, Server};
+use crate::harness::{JobFile, Manifest, Place, Random, assert_lines};
+use crate::{maps, sums};
+
+#[test]
+fn a_thousand_checkpoints_are_complete_and_neither_grow_nor_leave_anything() {
+    let source = "type = \"generator\"\nkind = \"words\"\nkeys = 200\nwords-per-line = 10\nrate = 4000";
+    let job = JobFile::new("5ms")
+        .checkpoint("interval = \"5ms\"\ndir = \"checkpoints\"")
+        .source("words", source)
+        .operator("tokenize", "word-count-tokenize", &["words"], "")
+        .operator("count", "word-count-count", &["tokenize"], "")
+        .sink("out", &["count"], "type = \"blackhole\"");
+    let place = Place::new(&job);
+    let mut running = place.start(&["-p", "2", "--output", "json"]);
+    // All state of each checkpoint, by its number.
+    let mut totals = BTreeMap::<u64, u64>::new();
+    running.wait_until("a thousand checkpoints", || {
+        let newest = place.manifests(1).pop();
+        let told = newest.as_ref().and_then(|manifest| manifest.json["history"].as_array()).into_iter().flatten();
+        totals.extend(told.filter_map(|past| Some((past["checkpoint"].as_u64()?, past["total-bytes"].as_u64()?))));
+        newest.is_some_and(|manifest| manifest.checkpoint >= 1000)
+    });
+    running.signal("INT");
+    let summary = running.wait().ends_with(130).json();
+    assert_eq!(summary["failed-checkpoints"], 0, "{summary}");
+    assert!(summary["checkpoints"].as_u64() >= Some(1000), "{summary}");
+    assert_eq!(summary["checkpoints"], summary["last-checkpoint"], "all numbers are taken");
+
+    let largest = |from: u64, to: u64| totals.range(from..to).map(|(_, bytes)| *bytes).max().expect("some were seen");
+    let (early, late) = (largest(100, 400), largest(700, 1000));
+    println!("{} of 1000 were seen; the largest had {early} bytes early and {late} late", totals.len());
+    assert!(late <= early + early / 2, "{late} bytes after {early}");
+    let manifests = place.manifests(1);
+    assert_eq!(manifests.len(), 3);
+    assert_eq!(place.state_files(1), manifests.iter().flat_map(Manifest::state_files).collect::<BTreeSet<_>>());
+}
+
+/// How often a job is killed: a number in `TEST_KILLS`, for whoever wants to try more.
+fn kills() -> u64 {
+    std::env::var("TEST_KILLS").map_or(15, |kills| kills.parse().expect("TEST_KILLS is a number"))
+}
+
+/// Checkpoints as fast as they can be, of which two are kept: at any time there is an upload, a commit, a merge or a deletion under way.
+#[test]
+fn wherever_it_is_killed_the_newest_checkpoint_is_whole() {
+    let mut random = Random::new(91);
+    let kills = kills();
+    let input = sums::input(&mut random, 0, 4000 + kills * 400);
+    let job = |rate: &str| {
+        let settings = "interval = \"1ms\"\nnum-retained = 2\nmemory-threshold = \"500B\"\nmax-concurrent = 2\ndir = \"checkpoints\"";
+        sums::job(&format!("type = \"file\"\npath = \"input.txt\"\n{rate}")).checkpoint(settings)
+    };
+    let place = Place::new(&job("rate = 1000"));
+    place.write_lines("input.txt", &input);
+    for kill in 1..=kills {
+        let newest = place.newest(1);
+        let mut running = place.start(&["-p", *random.pick(&["1", "2", "3"])]);
+        running.wait_until("a checkpoint of its own", || place.newest(1) > newest);
+        // The moment is to be any.
+        let micros = random.below(20_000);
+        std::thread::sleep(Duration::from_micros(micros));
+        let ended = running.kill();
+        println!("kill {kill}: {micros} us after a checkpoint");
+        if kill > 1 {
+            ended.says(&["resuming run 1 from checkpoint "]);
+        }
+    }
+    place.set_job(&job(""));
+    place.run(&["-p", "2"]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    sums::check(&place.lines("out"), &[input]);
+    let manifests = place.manifests(1);
+    assert_eq!(place.state_files(1), manifests.iter().flat_map(Manifest::state_files).collect::<BTreeSet<_>>(), "nothing else is left");
+}
+
+/// Values, lists, maps and time to live; puts, appends and deletes.
+fn job(checkpoint: &str, rate: &str) -> JobFile {
+    JobFile::new("20ms")
+        .checkpoint(checkpoint)
+        .source("lines", &format!("type = \"file\"\npath = \"input.txt\"\n{rate}"))
+        .operator("pairs", "fixture-pairs", &["lines"], "")
+        .operator("totals", "fixture-sum", &["pairs"], "")
+        .operator("maps", "fixture-maps", &["pairs"], "")
+        .file_sink("out", &["totals"])
+        .file_sink("maps-out", &["maps"])
+}
+
+/// Runs the job in a bucket, stops it, and begins from each checkpoint that is kept in a place of its own: what comes out at the end has
+/// to be the same from all of them.
+fn each_restores(server: &Server, settings: &str, input: &[String]) -> Vec<Manifest> {
+    let bucket = &server.bucket;
+    let in_bucket = |prefix: &str| format!("{settings}\n{}", bucket.settings("20ms").replace("check/points", prefix));
+    let place = Place::new(&job(&in_bucket("check/points"), "rate = 1000"));
+    Bucket::give_credentials(&place);
+    place.write_lines("input.txt", input);
+    let mut running = place.start(&["-p", "2"]);
+    running.wait_until("as many checkpoints as are kept", || bucket.manifests(1).len() >= 6);
+    running.signal("INT");
+    running.wait().ends_with(130);
+    server.misbehaves(|_| None);
+    let manifests = bucket.manifests(1);
+    assert_eq!(manifests.len(), 6);
+    for (manifest, parallelism) in manifests.iter().zip(["1", "2", "3"].into_iter().cycle()) {
+        println!("from checkpoint {} with -p {parallelism}", manifest.checkpoint);
+        let there = Place::new(&job(&in_bucket(&format!("from-{}", manifest.checkpoint)), ""));
+        Bucket::give_credentials(&there);
+        there.write_lines("input.txt", input);
+        there.run(&["-s", manifest.path.to_str().expect("a URL"), "--allow-duplicates", "-p", parallelism]).succeeds();
+        sums::check(&there.lines("out"), &[input.to_vec()]);
+        assert_lines(maps::at_the_end(there.lines("maps-out")), maps::at_the_end(maps::oracle(input)), "maps");
+    }
+    manifests
+}
+
+#[test]
+fn each_checkpoint_that_is_kept_restores_after_the_uploads_of_every_third_were_made_to_fail() {
+    let server = Server::start();
+    let refused = Mutex::new(BTreeSet::new());
+    server.misbehaves(move |request| {
+        // state/<attempt>-<epoch>/…
+        let epoch = request.key.split_once("/state/1-")?.1.split_once('/')?.0.parse::<u64>().ok()?;
+        let is_new = request.method == "PUT" && epoch % 3 == 0 && refused.lock().ok()?.insert(request.key.clone());
+        is_new.then_some(Fault::Refused(403))
+    });
+    let input = sums::input(&mut Random::new(92), 0, 12_000);
+    let manifests = each_restores(&server, "num-retained = 6\ntolerable-failures = 1000000", &input);
+    let failed =
+        manifests.iter().filter_map(|manifest| manifest.json["history"].as_array()).flatten().filter(|past| past["state"] == "failed");
+    let numbers: BTreeSet<Option<u64>> = failed.map(|past| past["checkpoint"].as_u64()).collect();
+    assert!(!numbers.is_empty() && numbers.iter().all(|number| number.is_some_and(|number| number % 3 == 0)), "{numbers:?}");
+}
+
+#[test]
+fn checkpoints_that_overlap_restore_to_their_own_cuts() {
+    let server = Server::start();
+    server.misbehaves(|request| (request.method == "PUT").then_some(Fault::Slow));
+    let input = sums::input(&mut Random::new(93), 0, 12_000);
+    let manifests = each_restores(&server, "num-retained = 6\nmax-concurrent = 3", &input);
+    let time = |manifest: &Manifest, field: &str| manifest.json[field].as_str().expect("a time").to_owned();
+    let overlap = manifests.array_windows().filter(|[one, next]| time(next, "triggered") < time(one, "created")).count();
+    assert!(overlap > 0);
+}
