@@ -70,6 +70,9 @@ fn what_is_published_past_it_comes_again_only_if_that_is_accepted() {
         "--allow-duplicates",
     ]);
     assert_eq!(place.visible("out"), visible);
+    // Where the note of it is damaged as well, nobody knows.
+    place.write("checkpoints/job/run-0001/published", "");
+    place.run(&["--fallback"]).ends_with(5).says(&["--allow-duplicates"]);
     let resuming = format!("resuming run 1 from checkpoint {} ", kept[1].checkpoint);
     let ended = place.run(&["--fallback", "--allow-duplicates"]).succeeds();
     ended.says(&["falling back to the newest checkpoint that is whole: ", "newer ones have published comes again", &resuming]);

@@ -59,6 +59,24 @@ fn what_was_asked_for_holds_until_something_is_committed() {
 }
 
 #[test]
+fn another_jobs_checkpoint_restores_after_ten_newer_ones_of_which_one_is_kept() {
+    let place = stopped();
+    let published = place.lines("out");
+    let restored = place.newest(1);
+    let (_backup, manifest) = elsewhere(&place);
+    let manifest = manifest.to_string_lossy().into_owned();
+    place.set_job(&flights::job("rate = 4000").checkpoint("interval = \"10ms\"\nnum-retained = 1\ndir = \"checkpoints\""));
+    let mut running = place.start(&["-s", &manifest]);
+    running.wait_until("ten checkpoints", || place.newest(1) >= restored + 10);
+    running.kill();
+    fs::remove_dir_all(place.path("checkpoints")).unwrap();
+    fs::remove_dir_all(place.path("out")).unwrap();
+    place.set_job(&flights::job(""));
+    place.run(&["-s", &manifest]).succeeds().says(&[&format!("resuming run 1 from checkpoint {restored} ")]);
+    assert_lines([published, place.lines("out")].concat(), flights::oracle(), "before and after");
+}
+
+#[test]
 fn a_split_that_was_read_and_comes_back_is_not_read_again() {
     let job = |rate: &str| {
         JobFile::new("20ms")

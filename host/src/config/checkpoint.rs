@@ -11,7 +11,6 @@ use super::setting::{AtLeast, Flag, LocalPath, Pause, Setting, Threshold, Time};
 use crate::plan::{CheckpointSettings, Compression, Location, Mode, OnCancel};
 
 /// `[checkpoint]` as far as it has been read: of the host file first, then of the job file.
-#[derive(Clone)]
 pub(super) struct Draft {
     /// What needs no more than to be put in the place of its default.
     pub(super) settings: CheckpointSettings,

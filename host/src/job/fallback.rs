@@ -1,14 +1,14 @@
 //! Falling back: where the newest checkpoint is damaged and the user has said so, a run begins from the newest one that is whole.
 
 use crate::checkpoint::decide::{RestorePoint, point_at, restore_point};
-use crate::checkpoint::store::{Publication, Store};
+use crate::checkpoint::store::Store;
 use crate::error::{Error, Kind, Result};
 
 /// Why an attempt has begun from another checkpoint than the newest.
 pub(super) struct FellBack {
     /// What is wrong with the newest.
     pub(super) damage: String,
-    /// Whether sinks have published output of newer ones.
+    /// Whether sinks may have published output of newer ones.
     pub(super) doubles: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) async fn newest_whole(store: &Store, error: Error) -> Result<(Restore
             // What it holds does not fit the job, and older ones would not either.
             Ok(()) if newest == Some(point.slot) => return Err(error),
             Ok(()) => {
-                let doubles = store.publication(run, point.manifest.checkpoint + 1).await? != Publication::NotBegun;
+                let doubles = store.is_published_beyond(run, point.manifest.checkpoint).await?;
                 return Ok((point, FellBack { damage: error.message().into(), doubles }));
             }
         }

@@ -116,10 +116,10 @@ impl FileLists {
     /// Merges all files that a manifest names into one for each subtask. They count as under way until [`FileLists::replace`], and are the
     /// only ones.
     pub fn whole(&mut self, manifest: &Manifest) -> Vec<Merge> {
-        let all = KeyGroups { start: 0, end: self.max_parallelism };
+        let ranges = self.ranges(KeyGroups { start: 0, end: self.max_parallelism });
         let operators = manifest.operators.iter().filter(|operator| !operator.files.is_empty());
-        let whole = operators.map(|operator| (operator, Due { inputs: operator.files.clone(), ranges: self.ranges(all), base: true }));
-        whole.collect::<Vec<_>>().into_iter().map(|(operator, due)| self.begin(&operator.uid, due)).collect()
+        let due = |files: &[StateFile]| Due { inputs: files.to_vec(), ranges: ranges.clone(), base: true };
+        operators.map(|operator| self.begin(&operator.uid, due(&operator.files))).collect()
     }
 
     /// Puts the files that a commit has named in the place of all that were there.

@@ -31,6 +31,15 @@ impl Store {
         Ok(note.and_then(|note| read(&note, checkpoint)).unwrap_or(Publication::NotBegun))
     }
 
+    /// Whether output of checkpoints of a run after `checkpoint` may be published. A note that can't be understood does not say that none is.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`](crate::error::Kind::Storage) if the note can't be read.
+    pub async fn is_published_beyond(&self, run: u32, checkpoint: u64) -> Result<bool> {
+        let note = self.get(run, paths::PUBLISHED).await?;
+        Ok(note.is_some_and(|note| parse(&note).is_none_or(|(_, number)| number > checkpoint)))
+    }
+
     /// Notes that what checkpoints of a run up to `checkpoint` name is published from now on. Everything before it is.
     ///
     /// # Errors
@@ -55,13 +64,18 @@ impl Store {
 
 /// What the note says about a checkpoint. One that can't be understood is no knowledge: publishing again is idempotent.
 fn read(note: &[u8], checkpoint: u64) -> Option<Publication> {
-    let (word, number) = std::str::from_utf8(note).ok()?.trim_end().split_once(' ')?;
-    let order = checkpoint.cmp(&number.parse().ok()?);
-    match (word, order) {
+    let (word, number) = parse(note)?;
+    match (word, checkpoint.cmp(&number)) {
         ("publishing" | "published", Ordering::Less) | ("published", Ordering::Equal) => Some(Publication::Done),
         ("publishing", Ordering::Equal) => Some(Publication::Begun),
         _ => None,
     }
+}
+
+/// The note's word and number.
+fn parse(note: &[u8]) -> Option<(&str, u64)> {
+    let (word, number) = std::str::from_utf8(note).ok()?.trim_end().split_once(' ')?;
+    Some((word, number.parse().ok()?))
 }
 
 #[cfg(test)]
