@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::harness::{JobFile, Manifest, Place, Random};
-use crate::sums;
+use crate::degraded::{give_back, take_away};
+use crate::harness::{JobFile, Manifest, Place, Random, assert_lines, until};
+use crate::{maps, sums};
 
 fn job(incremental: bool, rate: &str) -> JobFile {
     let source = format!("type = \"file\"\npath = \"input.txt\"\n{rate}");
@@ -56,4 +57,24 @@ fn each_holds_all_state_and_shares_no_file_with_another() {
     let manifests = place.manifests(1);
     is_whole(manifests.last().expect("the last checkpoint"));
     assert_eq!(place.state_files(1), manifests.iter().flat_map(Manifest::state_files).collect(), "nothing else is left");
+}
+
+#[test]
+fn what_could_not_be_merged_is_merged_when_the_storage_is_back() {
+    let input = sums::input(&mut Random::new(62), 0, 16_000);
+    let settings = "interval = \"10ms\"\nincremental = false\ntolerable-failures = 1000\ndir = \"checkpoints\"";
+    let place = Place::new(&maps::job("type = \"file\"\npath = \"input.txt\"\nrate = 5000").checkpoint(settings));
+    place.write_lines("input.txt", &input);
+    let mut running = place.start(&["-p", "2"]);
+    for round in 1..=3 {
+        let newest = place.newest(1);
+        running.wait_until("some checkpoints", || place.newest(1) >= newest + 3);
+        take_away(&place, &running);
+        until("a failure", || (running.stderr().matches("degraded: checkpoint ").count() == round).then_some(()));
+        give_back(&place, &running);
+        until("a checkpoint after it", || (running.stderr().matches("healthy again: checkpoint ").count() == round).then_some(()));
+    }
+    running.wait().succeeds();
+    assert_lines(place.lines("out"), maps::oracle(&input), "through failures");
+    is_whole(place.manifests(1).last().expect("the last checkpoint"));
 }

@@ -9,7 +9,8 @@ use crate::sums;
 const LINES: u64 = 24_000;
 const REMAINDERS: u64 = 97;
 
-fn job(source: &str) -> JobFile {
+/// Lines `key,number` in, what the maps hold out.
+pub fn job(source: &str) -> JobFile {
     JobFile::new("40ms")
         .source("lines", source)
         .operator("pairs", "fixture-pairs", &["lines"], "")

@@ -322,7 +322,11 @@ const CASES: &[Case<'_>] = &[
     (
         "\"state\"",
         "\"ftp://x/y\"\ns3 = { region = \"eu\" }",
-        &[(10, "[checkpoint]: `dir` must be a path, or a file://, s3://, gs:// or az:// URL, found \"ftp://x/y\"", "s3://bucket/prefix")],
+        &[(
+            10,
+            "[checkpoint]: `dir` must be a path, a file://, s3://, gs:// or az:// URL, or memory:, found \"ftp://x/y\"",
+            "s3://bucket/prefix",
+        )],
     ),
     ("\"state\"", "\"s3://bucket/../x\"", &[(10, "[checkpoint]: `dir` must be a path, or a file://", "")]),
     (

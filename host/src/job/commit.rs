@@ -46,9 +46,9 @@ impl Controller {
         let task = tokio::spawn(async move {
             let run = manifest.attempt.run;
             if !whole.is_empty() {
-                let began = clock::now();
+                let (began, now) = (clock::now(), clock::wall_ms());
                 for merge in &whole {
-                    patience.store(|| store.merge(run, merge)).await?.stand_in(&mut manifest);
+                    patience.store(|| store.merge(run, merge, now)).await?.stand_in(&mut manifest);
                 }
                 manifest.duration_ms += millis(clock::now() - began);
                 manifest.created = clock::wall_text();
@@ -119,7 +119,7 @@ impl Controller {
         while let Some(merge) = self.lists.next_merge() {
             let (store, run) = (self.store.clone(), self.attempt.run);
             self.tasks.spawn(async move {
-                let merged = store.merge(run, &merge).await;
+                let merged = store.merge(run, &merge, clock::wall_ms()).await;
                 Ok(Done::Merged(merge.operator, merged))
             });
         }

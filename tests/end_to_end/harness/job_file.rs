@@ -77,6 +77,8 @@ impl JobFile {
     pub fn text(&self) -> String {
         let JobFile { job, restart, checkpoint, nodes } = self;
         let threshold = if checkpoint.contains("memory-threshold") { "" } else { "memory-threshold = \"0B\"\n" };
-        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{threshold}{checkpoint}{nodes}\n[job.restart]\n{restart}")
+        // Tables that belong to it come after its own lines.
+        let (checkpoint, tables) = checkpoint.split_at(checkpoint.find("\n[").map_or(checkpoint.len(), |end| end + 1));
+        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{checkpoint}{threshold}{tables}{nodes}\n[job.restart]\n{restart}")
     }
 }

@@ -70,7 +70,8 @@ fn a_broken_newest_checkpoint_is_an_error_that_offers_the_one_before() {
     assert_eq!(error.kind(), Kind::Checkpoint);
     let expected = "the newest checkpoint can't be restored: /c/words/run-0001/log/00000000000000000004.json: it was altered";
     assert_eq!(error.message(), expected);
-    let help = "to go back to checkpoint 2 of 2026-11-30T07:00:02.000Z, run with `-s /c/words/run-0001/log/00000000000000000003.json`";
+    let help = "to go back to checkpoint 2 of 2026-11-30T07:00:02.000Z, run with `-s /c/words/run-0001/log/00000000000000000003.json`, \
+                or with `--fallback` to the newest one that is whole";
     assert_eq!(error.help_text(), Some(help));
 }
 

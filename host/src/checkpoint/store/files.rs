@@ -13,7 +13,6 @@ use crate::checkpoint::decide::{Before, Merge, Merged, RestorePoint};
 use crate::checkpoint::file::{StateReader, merge};
 use crate::checkpoint::manifest::{Inline, OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
-use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
 use crate::record::AttemptId;
@@ -127,12 +126,14 @@ impl Store {
         Ok(adopted)
     }
 
-    /// Carries out a merge: reads its inputs, merges them off the asynchronous threads, and writes the result, durably.
+    /// Carries out a merge: reads its inputs, merges them off the asynchronous threads, and writes the result, durably. What has expired at
+    /// the time `now`, in milliseconds since the Unix epoch, is left out; at the same time the same comes of it, so that it can be tried
+    /// again.
     ///
     /// # Errors
     /// [`Kind::Checkpoint`] if an input is missing or damaged, [`Kind::Storage`] if something can't be read or written. The inputs
     /// are as they were.
-    pub async fn merge(&self, run: u32, due: &Merge) -> Result<Merged> {
+    pub async fn merge(&self, run: u32, due: &Merge, now: i64) -> Result<Merged> {
         let run_dir = self.run_dir(run);
         let place = Place { objects: &self.objects, prefix: &paths::run_dir(run), run_dir: &run_dir, copies: self.copies.as_ref() };
         let mut readers = Vec::new();
@@ -144,7 +145,7 @@ impl Store {
         let mut files = Vec::new();
         for output in &due.outputs {
             let (readers, groups, base) = (Arc::clone(&readers), output.groups, due.base);
-            let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, clock::wall_ms())).await;
+            let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, now)).await;
             let merged = merged.map_err(|error| Error::new(Kind::Internal, format!("a merge of state files has ended: {error}")))??;
             // Everything was deleted, and nothing lies below: there is nothing left to say.
             if merged.entries == 0 && merged.base {
