@@ -328,7 +328,7 @@ const CASES: &[Case<'_>] = &[
             "s3://bucket/prefix",
         )],
     ),
-    ("\"state\"", "\"s3://bucket/../x\"", &[(10, "[checkpoint]: `dir` must be a path, or a file://", "")]),
+    ("\"state\"", "\"s3://bucket/../x\"", &[(10, "[checkpoint]: `dir` must be a path, a file://", "")]),
     (
         "\"state\"",
         "\"state\"\ns3 = { region = \"eu\" }",
