@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 
 use crate::flights;
-use crate::harness::s3::{Bucket, Fault, SECRET, Server};
-use crate::harness::{Random, assert_lines};
+use crate::harness::s3::{Bucket, Fault, Moto, SECRET, Server};
+use crate::harness::{Random, Running, assert_lines};
 use crate::s3::{job, place};
 
 /// Settings that shorten what a test would have to wait for.
@@ -45,7 +47,8 @@ fn throttled_slow_and_lost_requests_delay_a_job_and_change_nothing() {
     place.set_job(&impatient(bucket, ""));
     place.run(&[]).succeeds();
     assert_lines(place.lines("out"), flights::oracle(), "through all faults");
-    println!("{} faults", server.faults().len());
+    let throttled = server.faults().iter().filter(|fault| fault.starts_with("Refused(503)")).count();
+    assert!(throttled >= 20, "{:?}", server.faults());
     server.misbehaves(|_| None);
     // What could not be deleted is deleted later; a finished job leaves it. So only what is named must be there.
     for manifest in bucket.manifests(1) {
@@ -53,11 +56,39 @@ fn throttled_slow_and_lost_requests_delay_a_job_and_change_nothing() {
     }
 }
 
-/// The first put of each entry of the log and of each state file happens although nobody hears of it, or is refused because of another
-/// one at the same time.
+/// No failure is tolerated here, so that a job which goes on has had none.
+#[test]
+fn throttling_delays_a_checkpoint_and_fails_it_only_at_its_timeout() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    // There is input left whatever the pauses between tries come to: the last checkpoint knows no timeout.
+    let slowly = "rate = 500";
+    let place = place(bucket, slowly);
+    let mut running = place.start(&[]);
+    running.wait_until("a checkpoint", || bucket.newest(1) >= 1);
+    let throttles = AtomicUsize::new(8);
+    let less = |left: usize| left.checked_sub(1);
+    server.misbehaves(move |_| throttles.fetch_update(SeqCst, SeqCst, less).is_ok().then_some(Fault::Refused(503)));
+    running.wait_until("the end of the throttling", || server.faults().len() >= 8);
+    let newest = bucket.newest(1);
+    running.wait_until("the next checkpoint", || bucket.newest(1) > newest);
+    running.kill();
+
+    let settings = format!("timeout = \"1s\"\n{}retry-timeout = \"1m\"\n", bucket.settings("40ms"));
+    place.set_job(&flights::job(slowly).checkpoint(&settings));
+    server.misbehaves(|request| (request.method == "PUT" && request.key.contains("/state/")).then_some(Fault::Refused(503)));
+    place.run(&[]).ends_with(1).says(&["its `timeout` is over", "`delays`", "a slow store"]);
+    server.misbehaves(|_| None);
+    place.set_job(&job(bucket, ""));
+    place.run(&[]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    assert_lines(place.lines("out"), flights::oracle(), "after the throttling");
+}
+
+/// The first put of each entry of the log and of each state file happens although nobody hears of it or the answer says the contrary, or
+/// is refused because of another one at the same time.
 #[test]
 fn what_became_of_a_put_is_found_out() {
-    for fault in [Fault::Silence, Fault::Unheard, Fault::Refused(409)] {
+    for fault in [Fault::Silence, Fault::Unheard, Fault::Denied(503), Fault::Refused(409)] {
         let server = Server::start();
         let bucket = &server.bucket;
         let place = place(bucket, "");
@@ -105,15 +136,22 @@ fn a_bucket_that_cannot_be_used_is_refused_with_what_to_change() {
     let settings = server.bucket.settings("40ms") + "retry-timeout = \"300ms\"\n";
     let refused = |settings: &str, says: &[&str]| {
         place.set_job(&flights::job("").checkpoint(settings));
-        let ended = place.run(&["--log", "trace"]).ends_with(6).says(says);
+        // All that any library has to say.
+        let ended = place.run(&["--log", "trace,cofferdam=trace"]).ends_with(6).says(says);
         assert!(!ended.stderr.contains(SECRET) && !ended.stdout.contains(SECRET), "the secret is told: {}", ended.stderr);
         assert_eq!(server.bucket.keys(), BTreeSet::new(), "nothing is left there");
     };
-    refused(&settings.replace("s3://bucket", "s3://nothing"), &["bucket `nothing`", "NoSuchBucket", "`[checkpoint] dir`"]);
+    let moto = Moto::start();
+    for settings in [&settings, &settings.replace(&server.bucket.address.to_string(), &moto.bucket.address.to_string())] {
+        refused(&settings.replace("s3://bucket", "s3://nothing"), &["bucket `nothing`", "404", "NoSuchBucket", "create the bucket"]);
+    }
     server.misbehaves(|_| Some(Fault::Overwrites));
     refused(&settings, &["bucket `bucket`", "lets a put go through where something is", "If-None-Match", "`[checkpoint] dir`"]);
     server.misbehaves(|request| (request.method == "PUT").then_some(Fault::Refused(501)));
-    refused(&settings, &["bucket `bucket`", "501"]);
+    refused(&settings, &["bucket `bucket`", "501", "If-None-Match"]);
+    // It may be read only.
+    server.misbehaves(|request| (request.method == "PUT").then_some(Fault::Refused(403)));
+    refused(&settings, &["bucket `bucket`", "403", "list, read, write and delete"]);
     server.misbehaves(|_| None);
     place.write("credentials", format!("[default]\naws_access_key_id = other\naws_secret_access_key = {SECRET}\n"));
     refused(&settings, &["bucket `bucket`", "403", "InvalidAccessKeyId", "credentials"]);
@@ -121,4 +159,20 @@ fn a_bucket_that_cannot_be_used_is_refused_with_what_to_change() {
     // Nobody listens at this port, since nobody may.
     let unreachable = settings.replace(&server.bucket.address.to_string(), "127.0.0.1:1");
     refused(&unreachable, &["bucket `bucket`", "refused", "endpoint"]);
+}
+
+#[test]
+fn a_system_without_certificates_reaches_what_needs_none_and_says_what_is_missing_for_the_rest() {
+    let server = Server::start();
+    let place = place(&server.bucket, "");
+    let run = || {
+        let mut command = place.command(&["run", "job.toml"]);
+        command.env("SSL_CERT_FILE", place.path("nothing")).env("SSL_CERT_DIR", place.path("nothing"));
+        Running::start(command).wait()
+    };
+    run().succeeds();
+    assert_lines(place.lines("out"), flights::oracle(), "over http");
+    let encrypted = server.bucket.settings("40ms").replace("http://", "https://").replace("allow-http = true\n", "");
+    place.set_job(&flights::job("").checkpoint(&encrypted));
+    run().ends_with(6).says(&["bucket `bucket`", "certificate", "SSL_CERT_FILE"]);
 }

@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 use super::{Ended, JobFile, Running};
 
+/// How variables begin that say how buckets are reached.
+const BUCKETS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
+
 /// A directory of a test's own.
 pub struct Place(TempDir);
 
@@ -65,6 +68,9 @@ impl Place {
             .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
             .env_remove("COFFERDAM_LOG")
             .env_remove("COFFERDAM_HOST_FILE");
+        let names = std::env::vars_os().map(|(name, _)| name);
+        let reaches = |name: &str| BUCKETS.iter().any(|begin| name.starts_with(begin)) || name.to_lowercase().ends_with("_proxy");
+        names.filter(|name| name.to_str().is_some_and(reaches)).for_each(|name| _ = command.env_remove(name));
         command
     }
 

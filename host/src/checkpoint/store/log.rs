@@ -1,9 +1,8 @@
 //! The log of a run on disk: reading it, claiming it for a new attempt, and committing to it. These keep the fence: whoever has been
 //! overtaken by a newer attempt finds out at its next commit, and publishes nothing more.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 
 use super::objects::Objects;
 use super::{Store, get_from, key};
@@ -18,6 +17,9 @@ use crate::record::AttemptId;
 
 /// How often a claim is tried again because others were faster. Each time, one of them got further.
 const TRIES: usize = 100;
+
+/// How many entries are read at once: where each takes its time, a claim that reads them one by one comes after the next commit.
+const READS_AT_ONCE: usize = 16;
 
 /// Which run an attempt is to go on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +54,15 @@ impl Store {
 
     /// The log of the run at `prefix` of `objects`, which is the directory `dir`.
     pub(super) async fn log_from(&self, objects: &Objects, prefix: &str, dir: &Location, run: u32) -> Result<Log> {
-        let mut log = Log { run, dir: dir.clone(), entries: BTreeMap::new() };
-        for slot in self.slots_from(objects, prefix, dir).await? {
+        let read = |slot| async move {
             let path = paths::entry(slot);
+            let bytes = get_from(objects, &key(prefix, &path)?, &dir.join(&path)).await?;
             // One that goes between the listing and now was superseded; a gap that matters is noticed by whoever reads the log.
-            if let Some(bytes) = get_from(objects, &key(prefix, &path)?, &dir.join(&path)).await? {
-                log.entries.insert(slot, parse(&bytes).map_err(|error| error.to_string()));
-            }
-        }
-        Ok(log)
+            Ok(bytes.map(|bytes| (slot, parse(&bytes).map_err(|error| error.to_string()))))
+        };
+        let slots = self.slots_from(objects, prefix, dir).await?;
+        let entries: Vec<_> = futures::stream::iter(slots).map(read).buffered(READS_AT_ONCE).try_collect().await?;
+        Ok(Log { run, dir: dir.clone(), entries: entries.into_iter().flatten().collect() })
     }
 
     /// Claims a run for a new attempt. `by` says who runs it, for people; `from` which manifest it is to begin from, if not from the

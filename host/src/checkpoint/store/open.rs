@@ -24,8 +24,7 @@ pub(super) async fn open(dir: &Location, access: &Access) -> Result<Objects> {
     local::create(dir).await.map_err(|cause| refused(dir, &cause, DIR))?;
     let failed = |error: object_store::Error| {
         let cause = cause(&error);
-        let help = how(dir, &error, &cause);
-        refused(dir, &cause, help)
+        refused(dir, &cause, help(dir, &cause))
     };
     let objects = objects_at(dir, &hasty(access)).map_err(failed)?;
     if !is_exclusive(&objects).await.map_err(failed)? {
@@ -74,16 +73,18 @@ fn refused(dir: &Location, cause: &str, help: &str) -> Error {
     Error::new(Kind::Storage, format!("{what} can't be used: {cause}")).help(help)
 }
 
-/// What to do about an error.
-fn how(dir: &Location, error: &object_store::Error, cause: &str) -> &'static str {
-    use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
-    match (dir, error) {
-        (Location::Path(_), _) => DIR,
-        (_, NotFound { .. }) => "create the bucket, or choose another one with `[checkpoint] dir`",
-        (_, PermissionDenied { .. } | Unauthenticated { .. }) => {
+/// What to do about an error. What a server has said begins with its status.
+fn help(dir: &Location, cause: &str) -> &'static str {
+    match cause.split(' ').next() {
+        _ if matches!(dir, Location::Path(_)) => DIR,
+        Some("404") => "create the bucket, or choose another one with `[checkpoint] dir`",
+        Some("401" | "403") => {
             "it must allow to list, read, write and delete; `profile` and `credentials-file` below `[checkpoint]`, or else the environment, say with which credentials"
         }
-        _ if cause.starts_with("501") => EXCLUSIVE,
+        Some("501") => EXCLUSIVE,
+        _ if cause.contains("certificate") => {
+            "a server's certificate is checked with those of the system: install them, or name a file with others in `SSL_CERT_FILE`"
+        }
         _ => "`endpoint`, `region` and credentials below `[checkpoint]`, or else the environment, say how it is reached",
     }
 }

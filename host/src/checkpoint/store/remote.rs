@@ -5,8 +5,8 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path as Key;
 use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientConfigKey, RetryConfig};
@@ -39,7 +39,7 @@ pub(super) fn objects(path: &ObjectPath, access: &Access) -> object_store::Resul
 
 fn s3(bucket: &str, access: &Access) -> AmazonS3Builder {
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_conditional_put(S3ConditionalPut::ETagMatch);
-    for (key, value) in client_options(access) {
+    for (key, value) in client_options(access, |key| builder.get_config_value(&AmazonS3ConfigKey::Client(key))) {
         builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
     }
     // Not all who speak the protocol know how to delete many at once.
@@ -68,8 +68,8 @@ fn s3(bucket: &str, access: &Access) -> AmazonS3Builder {
 
 fn gs(bucket: &str, access: &Access) -> GoogleCloudStorageBuilder {
     let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
-    for (key, value) in client_options(access) {
-        builder = builder.with_config(object_store::gcp::GoogleConfigKey::Client(key), value);
+    for (key, value) in client_options(access, |key| builder.get_config_value(&GoogleConfigKey::Client(key))) {
+        builder = builder.with_config(GoogleConfigKey::Client(key), value);
     }
     if let Some(endpoint) = &access.endpoint {
         builder = builder.with_base_url(endpoint);
@@ -82,8 +82,8 @@ fn gs(bucket: &str, access: &Access) -> GoogleCloudStorageBuilder {
 
 fn az(container: &str, access: &Access) -> MicrosoftAzureBuilder {
     let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container);
-    for (key, value) in client_options(access) {
-        builder = builder.with_config(object_store::azure::AzureConfigKey::Client(key), value);
+    for (key, value) in client_options(access, |key| builder.get_config_value(&AzureConfigKey::Client(key))) {
+        builder = builder.with_config(AzureConfigKey::Client(key), value);
     }
     if let Some(account) = &access.account {
         builder = builder.with_account(account);
@@ -94,7 +94,8 @@ fn az(container: &str, access: &Access) -> MicrosoftAzureBuilder {
     builder
 }
 
-fn client_options(access: &Access) -> Vec<(ClientConfigKey, String)> {
+/// What the job file says of connections, after what `environment` has said, and what follows from both.
+fn client_options(access: &Access, environment: impl Fn(ClientConfigKey) -> Option<String>) -> Vec<(ClientConfigKey, String)> {
     let text = |time: Duration| humantime::format_duration(time).to_string();
     let mut options = vec![
         (ClientConfigKey::Timeout, text(access.request_timeout)),
@@ -103,7 +104,17 @@ fn client_options(access: &Access) -> Vec<(ClientConfigKey, String)> {
     if access.allow_http {
         options.push((ClientConfigKey::AllowHttp, "true".into()));
     }
+    let is_http_allowed = access.allow_http || environment(ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
+    // Else there would be no client at all. What shows a certificate after all is not trusted then.
+    if is_http_allowed && !has_certificates() {
+        options.push((ClientConfigKey::NoSystemCertificates, "true".into()));
+    }
     options
+}
+
+/// Whether the system has certificates with which those of servers can be checked.
+fn has_certificates() -> bool {
+    reqwest::Client::builder().build().is_ok()
 }
 
 /// Says once for the process which code TLS is to use: there is none that it would take by itself.

@@ -19,6 +19,8 @@ const PAGE: usize = 5;
 pub enum Fault {
     /// It is refused with this status.
     Refused(u16),
+    /// It is done, and the answer says that it was refused with this status.
+    Denied(u16),
     /// The connection breaks before all of it has come; for a GET, before all of the answer has.
     Cut,
     /// It is done, and nobody says so: the connection stays open.
@@ -140,8 +142,9 @@ impl Shared {
         let mut body = vec![0; head.length().unwrap_or(0)];
         reader.read_exact(&mut body).ok()?;
         let allowed = head.header("authorization").is_some_and(|value| value.contains("Credential=test/"));
+        let refusal = |status| error(status, if status == 503 { "SlowDown" } else { "Told" });
         let done = match fault {
-            Some(Fault::Refused(status)) => error(status, if status == 503 { "SlowDown" } else { "Told" }),
+            Some(Fault::Refused(status)) => refusal(status),
             _ if !allowed => error(403, "InvalidAccessKeyId"),
             _ if bucket != "bucket" => error(404, "NoSuchBucket"),
             _ => self.act(&request, &head, body, fault == Some(Fault::Overwrites)),
@@ -153,6 +156,7 @@ impl Shared {
                 None
             }
             Some(Fault::Unheard) => None,
+            Some(Fault::Denied(status)) => send(stream, &request, refusal(status), false),
             Some(Fault::Slow) => {
                 std::thread::sleep(Duration::from_millis(30));
                 send(stream, &request, done, false)
@@ -217,10 +221,11 @@ impl Shared {
 }
 
 fn send(mut stream: &TcpStream, request: &Request, (status, headers, body): Answer, cut: bool) -> Option<()> {
-    let head = format!("HTTP/1.1 {status} Told\r\n{headers}content-length: {}\r\n\r\n", body.len());
+    let mut sent = format!("HTTP/1.1 {status} Told\r\n{headers}content-length: {}\r\n\r\n", body.len()).into_bytes();
     let body: &[u8] = if request.method == "HEAD" { &[] } else { &body };
-    let sent = if cut { &body[..body.len() / 2] } else { body };
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(sent)).ok()?;
+    sent.extend_from_slice(if cut { &body[..body.len() / 2] } else { body });
+    // In one go: between two, both sides would wait for each other a while.
+    stream.write_all(&sent).ok()?;
     (!cut).then_some(())
 }
 
