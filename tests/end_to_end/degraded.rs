@@ -15,7 +15,7 @@ fn place(settings: &str, restart: &str, input: &[String]) -> Place {
 const NO_RESTART: &str = "strategy = \"none\"";
 
 /// Puts a file into the place of the directory of checkpoints. The process sleeps meanwhile, lest it makes the directory anew.
-fn take_away(place: &Place, running: &Running) {
+pub fn take_away(place: &Place, running: &Running) {
     running.signal("STOP");
     fs::rename(place.path("checkpoints"), place.path("away")).unwrap();
     place.write("checkpoints", "");
@@ -23,7 +23,7 @@ fn take_away(place: &Place, running: &Running) {
 }
 
 /// Puts the directory back.
-fn give_back(place: &Place, running: &Running) {
+pub fn give_back(place: &Place, running: &Running) {
     running.signal("STOP");
     fs::remove_file(place.path("checkpoints")).unwrap();
     fs::rename(place.path("away"), place.path("checkpoints")).unwrap();

@@ -7,6 +7,8 @@
 mod harness;
 
 #[cfg(test)]
+mod aborted;
+#[cfg(test)]
 mod broken_checkpoint;
 #[cfg(test)]
 mod broken_job;

@@ -220,9 +220,21 @@ impl<O: Operator> Harness<O> {
     /// # Errors
     /// If it panics. State is then as before, and the instance a new one.
     pub fn checkpoint_complete(&mut self, checkpoint: u64) -> Result<(), Failure> {
+        self.tell(|instance| instance.checkpoint_complete(checkpoint))
+    }
+
+    /// Tells the operator that a checkpoint is given up.
+    ///
+    /// # Errors
+    /// If it panics. State is then as before, and the instance a new one.
+    pub fn checkpoint_aborted(&mut self, checkpoint: u64) -> Result<(), Failure> {
+        self.tell(|instance| instance.checkpoint_aborted(checkpoint))
+    }
+
+    fn tell(&mut self, tell: impl FnOnce(&mut Instance<O>)) -> Result<(), Failure> {
         self.backend.memory().keys = Column::new();
         let told = self.call(|instance| {
-            instance.checkpoint_complete(checkpoint);
+            tell(instance);
             Ok(())
         });
         told.map(|_| ())

@@ -220,6 +220,12 @@ impl Subtask {
         assert_ne!(checkpoint, 99, "it was not committed");
     }
 
+    #[checkpoint_aborted]
+    fn checkpoint_aborted(&mut self, checkpoint: u64) {
+        self.written.push(checkpoint);
+        assert_ne!(checkpoint, 99, "its barrier has failed");
+    }
+
     #[close]
     fn close(&mut self) {}
 }
@@ -253,6 +259,15 @@ fn memory_is_saved_at_a_barrier_and_nothing_of_a_snapshot_that_fails() {
     assert_eq!(operator.process([keyed("c", 5)]).unwrap().values(), [3]);
     assert_eq!(operator.operator_list::<u64>("saved"), [2]);
     operator.close();
+}
+
+#[test]
+fn what_is_written_when_a_checkpoint_is_given_up_stays_unless_that_panics() {
+    let mut operator = Harness::<Subtask>::new();
+    operator.checkpoint(1).unwrap();
+    operator.checkpoint_aborted(1).unwrap();
+    operator.checkpoint_aborted(99).unwrap_err();
+    assert_eq!(operator.operator_list::<u64>("written"), [1]);
 }
 
 /// Through all changes of the parallelism each element of a list is there once, and a union list that nobody writes does not grow.

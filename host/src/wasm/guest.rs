@@ -32,6 +32,8 @@ pub(super) enum Phase {
     Snapshot,
     /// `checkpoint-complete`.
     CheckpointComplete,
+    /// `checkpoint-aborted`.
+    CheckpointAborted,
     /// `close`.
     Close,
 }
@@ -170,6 +172,7 @@ impl Guest {
             Phase::Finish => format!("{function}: not to be called from `finish`"),
             Phase::Snapshot => format!("{function}: not to be called from `snapshot`"),
             Phase::CheckpointComplete => format!("{function}: not to be called from `checkpoint-complete`"),
+            Phase::CheckpointAborted => format!("{function}: not to be called from `checkpoint-aborted`"),
             Phase::Close => format!("{function}: not to be called from `close`"),
         }))
     }

@@ -89,6 +89,7 @@ struct Functions {
     finish: Option<TypedFunc<(ColumnIn<'static>,), Returned>>,
     snapshot: Option<TypedFunc<(u64,), Returned>>,
     checkpoint_complete: Option<TypedFunc<(u64,), ()>>,
+    checkpoint_aborted: Option<TypedFunc<(u64,), ()>>,
     close: Option<TypedFunc<(), ()>>,
 }
 
@@ -162,9 +163,21 @@ impl Instance {
     /// # Errors
     /// As for [`Instance::process`].
     pub fn checkpoint_complete(&mut self, checkpoint: u64) -> Result<(), Failure> {
-        let Some(function) = self.functions.checkpoint_complete else { return Ok(()) };
+        self.tell(Phase::CheckpointComplete, self.functions.checkpoint_complete, checkpoint)
+    }
+
+    /// Tells the guest that `checkpoint` is given up; does nothing if it has no such hook. A transaction like [`Instance::process`].
+    ///
+    /// # Errors
+    /// As for [`Instance::process`].
+    pub fn checkpoint_aborted(&mut self, checkpoint: u64) -> Result<(), Failure> {
+        self.tell(Phase::CheckpointAborted, self.functions.checkpoint_aborted, checkpoint)
+    }
+
+    fn tell(&mut self, phase: Phase, hook: Option<TypedFunc<(u64,), ()>>, checkpoint: u64) -> Result<(), Failure> {
+        let Some(function) = hook else { return Ok(()) };
         let told = |store: &mut Store<Guest>, _: &Batch| function.call(store, (checkpoint,)).map(|()| (Ok(()),));
-        self.runner.transact(Phase::CheckpointComplete, &mut Batch::default(), told)
+        self.runner.transact(phase, &mut Batch::default(), told)
     }
 
     /// Has the guest close; does nothing if it has no such hook.
@@ -229,6 +242,7 @@ impl Functions {
             finish: exports.finish.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
             snapshot: exports.snapshot.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
             checkpoint_complete: exports.checkpoint_complete.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
+            checkpoint_aborted: exports.checkpoint_aborted.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
             close: exports.close.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
         })
     }
