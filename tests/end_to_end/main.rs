@@ -45,6 +45,8 @@ mod misbehave;
 #[cfg(test)]
 mod misfit;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod operator_state;
 #[cfg(test)]
 mod ports;
