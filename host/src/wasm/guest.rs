@@ -2,6 +2,7 @@
 //! The checks that several host functions share are here too.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::failure::{Exceeded, Misuse, Rejected};
@@ -64,8 +65,10 @@ pub(super) struct Guest {
     pub(super) state: RefCell<KeyedState>,
     pub(super) operator_state: RefCell<OperatorState>,
     pub(super) outputs: RefCell<Vec<Outbox>>,
-    /// Records that the call rejected.
+    /// Records that the call rejected, in the order in which it did,
     pub(super) rejected: Vec<Rejected>,
+    /// and which they are.
+    pub(super) rejected_records: HashSet<usize>,
     /// What the guest said before it trapped.
     pub(super) panicked: Option<(Option<usize>, String)>,
     pub(super) memory: MemoryLimit,
@@ -107,6 +110,7 @@ impl Guest {
             operator_state: RefCell::new(state.operator),
             outputs: RefCell::new(outputs),
             rejected: Vec::new(),
+            rejected_records: HashSet::new(),
             panicked: None,
             memory: MemoryLimit::new(limits.memory),
             wasi: Wasi::new(facts.log.clone(), &facts.environment, Deadline::new(ticks), seed),
@@ -127,6 +131,7 @@ impl Guest {
         self.phase = phase;
         self.state.get_mut().begin(clock::wall_ms());
         self.rejected.clear();
+        self.rejected_records.clear();
         self.panicked = None;
         self.memory.refused = false;
         self.emitted.set(0);
