@@ -287,8 +287,9 @@
 //! # }
 //! ```
 //!
-//! The old type is the one that the function takes, and its schema has to be that of the checkpoint. There may be one function for each
-//! other version, a closure too, and also for a higher one: `migrate(1 => from_v1, 3 => back_from_v3)` in version 2 is the way back.
+//! The old type is the one that the function takes. Its schema has to be that of the checkpoint, but for optional fields that were added
+//! while the version stayed the same. There may be one function for each other version, a closure too, and also for a higher one:
+//! `migrate(1 => from_v1, 3 => back_from_v3)` in version 2 is the way back.
 //! Where the version was raised and the type is the same, the meaning must have changed, so that needs a function as well. The kind of a
 //! state, its key, a map's fields, and whether values expire can't be migrated: that is another state, with another name. Nor can a state
 //! that a checkpoint has be taken away or renamed.

@@ -154,7 +154,13 @@ fn read_method(function: &ImplItemFn, mark: &Attribute) -> Result<Method> {
     for parameter in parameters {
         match parameter.ty.as_ref() {
             Type::Reference(reference) if reference.mutability.is_some() && emits => {
-                method.outputs.push(read_output(&parameter.pat, &reference.elem)?);
+                let output = read_output(&parameter.pat, &reference.elem)?;
+                if method.outputs.iter().any(|earlier| earlier.name == output.name) {
+                    let message =
+                        format!("output `{}` is there twice in one method; a `_` at the beginning makes no other port", output.name);
+                    return Err(Error::new_spanned(&parameter.pat, message));
+                }
+                method.outputs.push(output);
             }
             Type::Reference(reference) if is_meta(&reference.elem) && emits && method.meta.is_none() && method.outputs.is_empty() => {
                 method.meta = Some(reference.elem.as_ref().clone());

@@ -12,7 +12,7 @@ use crate::bindings::descriptor::Port;
 use crate::codec::EncodeAs;
 use crate::column::{Batch, Column};
 use crate::error::{Error, Result};
-use crate::key::NoKey;
+use crate::key::{MaybeKey, NoKey};
 use crate::operator::{Instance, Operator, describe};
 use crate::output::Outputs;
 use crate::schema::Schema;
@@ -189,7 +189,7 @@ impl<O: Operator> Harness<O> {
     pub fn snapshot(&self) -> Snapshot {
         let memory = self.backend.memory();
         let declared = O::states().iter().map(|state| (state.name.clone(), state.into())).collect();
-        let mut snapshot = Snapshot { declared, ..Snapshot::default() };
+        let mut snapshot = Snapshot { key_schema: self.key_schema(), declared, ..Snapshot::default() };
         for (index, (name, kind)) in self.states.iter().enumerate() {
             let name = name.clone();
             match kind {
@@ -203,6 +203,11 @@ impl<O: Operator> Harness<O> {
             }
         }
         snapshot
+    }
+
+    /// The schema of the keys of keyed state; none without such state.
+    pub(super) fn key_schema(&self) -> Option<String> {
+        self.states.iter().any(|(_, kind)| *kind == Kind::Keyed).then(O::Key::schema_or_empty)
     }
 
     /// A barrier: calls the operator's `snapshot`, if it has one, and takes the state as it is then.

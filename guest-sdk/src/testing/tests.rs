@@ -270,6 +270,43 @@ fn what_is_written_when_a_checkpoint_is_given_up_stays_unless_that_panics() {
     assert_eq!(operator.operator_list::<u64>("written"), [1]);
 }
 
+#[test]
+fn keys_of_another_type_are_not_restored() {
+    #[operator(key = u64)]
+    struct Numbered {
+        of_key: ReducingState<u64, Sum>,
+    }
+
+    #[operator]
+    impl Numbered {
+        #[input]
+        fn numbers(&mut self, number: u64) -> Result<()> {
+            self.of_key.add(number);
+            Ok(())
+        }
+    }
+
+    #[operator(key = String)]
+    struct Named {
+        of_key: ReducingState<u64, Sum>,
+    }
+
+    #[operator]
+    impl Named {
+        #[input]
+        fn numbers(&mut self, number: u64) -> Result<()> {
+            self.of_key.add(number);
+            Ok(())
+        }
+    }
+
+    let mut numbered = Harness::<Numbered>::new();
+    numbered.process([keyed(1, 1)]).unwrap();
+    let parts = Snapshot::spread(&[numbered.snapshot()], 1, |_| 0);
+    let refused = Harness::<Named>::new().try_restore(&parts[0]).unwrap_err();
+    assert_eq!(refused.message(), "its state has keys of schema u64, and the operator has text");
+}
+
 /// Through all changes of the parallelism each element of a list is there once, and a union list that nobody writes does not grow.
 #[test]
 fn operator_state_is_spread_over_subtasks() {
