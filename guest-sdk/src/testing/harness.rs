@@ -73,6 +73,7 @@ impl<O: Operator> Harness<O> {
             ("subtask", "0"),
             ("parallelism", "1"),
             ("max-parallelism", "128"),
+            ("run", "1"),
             ("attempt", "1"),
         ];
         let states = descriptor.states.iter().map(|state| (state.name.clone(), Kind::named(&state.kind))).collect();

@@ -254,7 +254,7 @@ impl<'s> Builder<'_, 's> {
             subtask: self.subtask,
             parallelism: plan.parallelism,
             max_parallelism: plan.max_parallelism,
-            attempt: attempt.attempt,
+            attempt: *attempt,
             restored_from: *restored_from,
             config: settings.config.to_string(),
             environment: settings.grants.environment.clone().into(),

@@ -14,7 +14,7 @@ use super::log::GuestLog;
 use super::metrics::GuestMetrics;
 use super::wire::{BatchIn, ColumnIn};
 use crate::plan::{Limits, OnError, Variable};
-use crate::record::{Batch, Outbox};
+use crate::record::{AttemptId, Batch, Outbox};
 use crate::state::{KeyedState, OperatorState, SubtaskState};
 
 /// Where an instance runs, as far as its guest may know, and what it shares with the instances before and after it.
@@ -31,7 +31,7 @@ pub struct Context {
     /// How many key groups there are.
     pub max_parallelism: u16,
     /// Which attempt of the job.
-    pub attempt: u32,
+    pub attempt: AttemptId,
     /// The checkpoint that the attempt began from, if from one.
     pub restored_from: Option<u64>,
     /// The operator's `config`, as JSON.
@@ -52,7 +52,8 @@ impl Context {
             ("subtask".into(), self.subtask.to_string()),
             ("parallelism".into(), self.parallelism.to_string()),
             ("max-parallelism".into(), self.max_parallelism.to_string()),
-            ("attempt".into(), self.attempt.to_string()),
+            ("run".into(), self.attempt.run.to_string()),
+            ("attempt".into(), self.attempt.attempt.to_string()),
         ];
         context.extend(self.restored_from.map(|checkpoint| ("restored-from".into(), checkpoint.to_string())));
         Facts {
