@@ -65,7 +65,12 @@ impl Context {
         self.number("max-parallelism")
     }
 
-    /// Which run of the job since its first start or restart this is, from 1 on.
+    /// Which run of the job this is, from 1 on: a run begins without state, or with what was brought to it.
+    pub fn run(&self) -> u32 {
+        self.number("run")
+    }
+
+    /// Which attempt of the run this is, from 1 on: each restart is another.
     pub fn attempt(&self) -> u32 {
         self.number("attempt")
     }

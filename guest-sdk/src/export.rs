@@ -83,6 +83,15 @@ impl<O: Operator> Slot<O> {
         });
     }
 
+    /// Tells the operator of a checkpoint that is given up.
+    pub fn checkpoint_aborted(&self, checkpoint: u64) {
+        // The host tells nobody that is not open.
+        let _ = self.with(|instance| {
+            instance.checkpoint_aborted(checkpoint);
+            Ok(())
+        });
+    }
+
     /// Closes the operator.
     pub fn close(&self) {
         // The host closes nothing that is not open.

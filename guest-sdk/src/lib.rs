@@ -68,7 +68,7 @@
 //!
 //! # The methods
 //!
-//! `#[operator]` on its `impl` finds the methods by their marks. All but the last two return [`Result<()>`](Result).
+//! `#[operator]` on its `impl` finds the methods by their marks. All but the last three return [`Result<()>`](Result).
 //!
 //! * `#[input] fn NAME(&mut self, value: V, meta: &Meta<K>, out: &mut Output<W>)`: called for each record. `V` is what records carry:
 //!   `&str` and `&[u8]` are borrowed from the batch, other types are read from it. `meta` has the key and the event time; it can be
@@ -81,7 +81,8 @@
 //!   what the operator keeps in its fields; `open` takes it out again. What a failed batch did to fields can't be undone, so an operator
 //!   with this method can only have `on-error = "fail"`.
 //! * `#[checkpoint_complete] fn NAME(&mut self, checkpoint: u64)`: a checkpoint is committed, and the job never goes back behind it.
-//!   When several were since the last call, only the newest is told.
+//! * `#[checkpoint_aborted] fn NAME(&mut self, checkpoint: u64)`: a checkpoint is given up, because it took too long or could not be
+//!   stored. Its snapshot is part of the next one that is committed. Called after the barrier of the checkpoint.
 //! * `#[close] fn NAME(&mut self)`: the subtask ends, at the end of its input, at a stop or because the job has failed. Not called when
 //!   the process is killed, nor of an instance that has panicked.
 //!
@@ -286,8 +287,9 @@
 //! # }
 //! ```
 //!
-//! The old type is the one that the function takes, and its schema has to be that of the checkpoint. There may be one function for each
-//! other version, a closure too, and also for a higher one: `migrate(1 => from_v1, 3 => back_from_v3)` in version 2 is the way back.
+//! The old type is the one that the function takes. Its schema has to be that of the checkpoint, but for optional fields that were added
+//! while the version stayed the same. There may be one function for each other version, a closure too, and also for a higher one:
+//! `migrate(1 => from_v1, 3 => back_from_v3)` in version 2 is the way back.
 //! Where the version was raised and the type is the same, the meaning must have changed, so that needs a function as well. The kind of a
 //! state, its key, a map's fields, and whether values expire can't be migrated: that is another state, with another name. Nor can a state
 //! that a checkpoint has be taken away or renamed.
@@ -471,6 +473,17 @@ macro_rules! __export_hook {
         }
 
         $crate::bindings::checkpoint_hooks::export_checkpoint_hooks!($component with_types_in $crate::bindings::checkpoint_hooks);
+    };
+    (checkpoint_aborted, $component:ident) => {
+        impl $crate::bindings::checkpoint_aborted_hook::exports::cofferdam::operator::checkpoint_aborted_hook::Guest for $component {
+            fn checkpoint_aborted(checkpoint: u64) {
+                INSTANCE.with(|instance| instance.checkpoint_aborted(checkpoint));
+            }
+        }
+
+        $crate::bindings::checkpoint_aborted_hook::export_checkpoint_aborted_hook!(
+            $component with_types_in $crate::bindings::checkpoint_aborted_hook
+        );
     };
     (close, $component:ident) => {
         impl $crate::bindings::close_hook::exports::cofferdam::operator::close_hook::Guest for $component {

@@ -85,6 +85,9 @@ pub trait Operator: Fields {
     /// Its `checkpoint_complete`.
     fn on_checkpoint_complete(&mut self, checkpoint: u64);
 
+    /// Its `checkpoint_aborted`.
+    fn on_checkpoint_aborted(&mut self, checkpoint: u64);
+
     /// Its `close`.
     fn on_close(&mut self);
 }
@@ -182,6 +185,13 @@ impl<O: Operator> Instance<O> {
     pub(crate) fn checkpoint_complete(&mut self, checkpoint: u64) {
         self.without_key();
         self.operator.on_checkpoint_complete(checkpoint);
+        self.write_back();
+    }
+
+    /// A checkpoint is given up.
+    pub(crate) fn checkpoint_aborted(&mut self, checkpoint: u64) {
+        self.without_key();
+        self.operator.on_checkpoint_aborted(checkpoint);
         self.write_back();
     }
 

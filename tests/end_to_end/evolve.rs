@@ -11,27 +11,38 @@ use crate::sums;
 
 const REMAINDERS: u64 = 3;
 
-/// Lines `key,number` go through a version of the operator.
-fn job(version: &str, rate: &str) -> JobFile {
+/// How many subtasks there are before the first checkpoint.
+const FIRST: &[&str] = &["2"];
+
+/// Lines `key,number` and rules `name,number` go through a version of the operator.
+fn job(version: &str, rates: [&str; 2]) -> JobFile {
+    let file = |path: &str, rate: &str| format!("type = \"file\"\npath = {path:?}\n{rate}");
     JobFile::new("40ms")
-        .source("lines", &format!("type = \"file\"\npath = \"input.txt\"\n{rate}"))
+        .source("lines", &file("input.txt", rates[0]))
+        .source("rules", &file("rules.txt", rates[1]))
         .operator("pairs", "fixture-pairs", &["lines"], "")
-        .operator("evolve", &format!("fixture-evolve-{version}"), &["pairs"], "")
+        .operator_with_ports("evolve", &format!("fixture-evolve-{version}"), &[("numbers", &["pairs"]), ("rules", &["rules"])], "")
         .file_sink("out", &["evolve"])
 }
 
-const SLOW: &str = "rate = 1000";
+const SLOW: [&str; 2] = ["rate = 1000", "rate = 50"];
+const FAST: [&str; 2] = ["", ""];
 
 fn place(input: &[String]) -> Place {
     let place = Place::new(&job("v1", SLOW));
     place.write_lines("input.txt", input);
+    place.write_lines("rules.txt", rules());
     place
 }
 
-/// How many lines had been read in the newest checkpoint.
-fn position(place: &Place) -> usize {
+fn rules() -> Vec<String> {
+    (0..1200).map(|number| format!("rule-{},{number}", number % 7)).collect()
+}
+
+/// How many lines, and how many rules, had been read in the newest checkpoint.
+fn position(place: &Place) -> [usize; 2] {
     let newest = place.manifests(1).pop().expect("a checkpoint");
-    newest.json["sources"][0]["splits"][0]["records"].as_u64().expect("a number") as usize
+    [0, 1].map(|source: usize| newest.json["sources"][source]["splits"][0]["records"].as_u64().expect("a number") as usize)
 }
 
 /// What a version has seen of numbers.
@@ -61,51 +72,67 @@ impl Seen {
     }
 }
 
-/// What there is of a key.
+/// A number as a version writes it.
+fn written(number: u64, version: &str) -> String {
+    if version.starts_with("v2") { format!("{number}:{}", 2 * number) } else { number.to_string() }
+}
+
+/// What there is of a key, or of what belongs to no key.
 #[derive(Default)]
 struct OfKey {
     seen: Seen,
-    by_remainder: BTreeMap<u64, Seen>,
+    by: BTreeMap<String, Seen>,
     numbers: Vec<String>,
 }
 
 impl OfKey {
     /// The next version takes over.
     fn becomes(&mut self, version: &str) {
-        for seen in self.by_remainder.values_mut().chain([&mut self.seen]) {
+        for seen in self.by.values_mut().chain([&mut self.seen]) {
             seen.since = (version == "v3").then_some("v2");
         }
         if version == "v2-back" {
             self.numbers.iter_mut().for_each(|number| number.truncate(number.find(':').unwrap_or(number.len())));
         }
     }
+
+    fn told_by(&self) -> String {
+        self.by.iter().map(|(name, seen)| format!("{name}={}", seen.told())).collect::<Vec<_>>().join(";")
+    }
 }
 
-/// Checks the lines at the end. Each version has worked on the lines from where the one before it ended up to a place.
+/// Checks the lines at the end. Each version has worked on the lines and rules from where the one before it ended up to a place.
 #[track_caller]
-fn check(lines: &[String], input: &[String], versions: &[(&str, usize)]) {
+fn check(lines: &[String], input: &[String], versions: &[(&str, [usize; 2])]) {
+    let rules = rules();
     let mut keys: BTreeMap<&str, OfKey> = BTreeMap::new();
-    let mut start = 0;
+    let mut all = OfKey { numbers: (0..2).map(|subtask| written(subtask, versions[0].0)).collect(), ..OfKey::default() };
+    let mut start = [0; 2];
     for &(version, end) in versions {
-        keys.values_mut().for_each(|of_key| of_key.becomes(version));
-        for line in &input[start..end] {
+        keys.values_mut().chain([&mut all]).for_each(|of_key| of_key.becomes(version));
+        for rule in &rules[start[1]..end[1]] {
+            let (name, number) = rule.split_once(',').expect("a rule");
+            all.by.entry(name.into()).or_default().add(number.parse().expect("a number"), version);
+        }
+        for line in &input[start[0]..end[0]] {
             let (key, number) = line.split_once(',').expect("a pair");
             let of_key = keys.entry(key).or_default();
             let value: u64 = number.parse().expect("a number");
             of_key.seen.add(value, version);
-            of_key.by_remainder.entry(value % REMAINDERS).or_default().add(value, version);
-            of_key.numbers.push(if version.starts_with("v2") { format!("{number}:{}", 2 * value) } else { number.into() });
+            of_key.by.entry((value % REMAINDERS).to_string()).or_default().add(value, version);
+            of_key.numbers.push(written(value, version));
         }
         start = end;
     }
-    assert_eq!((start, lines.len()), (input.len(), keys.len()), "each key has a line");
+    assert_eq!((start, lines.len()), ([input.len(), rules.len()], keys.len()), "each key has a line");
     let mut locals = BTreeMap::new();
     for line in lines {
         let fields: Vec<&str> = line.split(',').collect();
-        let OfKey { seen, by_remainder, numbers } = &keys[fields[0]];
-        let by_remainder: Vec<_> = by_remainder.iter().map(|(remainder, seen)| format!("{remainder}={}", seen.told())).collect();
-        let expected = [&seen.told(), &by_remainder.join(";"), &numbers.join(";"), numbers.last().expect("one")];
+        let of_key = &keys[fields[0]];
+        let numbers = &of_key.numbers;
+        let expected = [&of_key.seen.told(), &of_key.told_by(), &numbers.join(";"), numbers.last().expect("one")];
         assert_eq!(fields[1..5], expected, "{}", fields[0]);
+        assert_eq!(fields[7..], [all.told_by(), all.numbers.join(";")], "rules and first subtasks, of subtask {}", fields[5]);
         locals.insert(fields[5], fields[6].parse::<usize>().expect("a number"));
     }
     assert_eq!(locals.values().sum::<usize>(), input.len(), "counts of the subtasks: {locals:?}");
@@ -131,7 +158,7 @@ fn some_checkpoints(random: &mut Random) -> Moment {
 }
 
 /// Killed, and then stopped once files have been merged, with one of some parallelisms. Returns how far it came.
-fn work(place: &Place, random: &mut Random, version: &str, parallelisms: &[&str]) -> usize {
+fn work(place: &Place, random: &mut Random, version: &str, parallelisms: &[&str]) -> [usize; 2] {
     place.set_job(&job(version, SLOW));
     kill_and_resume(place, random, 2, parallelisms, some_checkpoints);
     let newest = place.newest(1);
@@ -149,13 +176,16 @@ fn state_goes_from_version_to_version_and_back_exactly() {
     let mut random = Random::new(41);
     let input = sums::input(&mut random, 0, 24_000);
     let place = place(&input);
+    kill_and_resume(&place, &mut random, 1, FIRST, |_| Moment::Checkpoints(1));
     let v1 = work(&place, &mut random, "v1", &["1", "2"]);
 
     // Killed before it has a checkpoint of its own, it begins again from that of version 1.
     place.set_job(&job("v2", SLOW).checkpoint("dir = \"checkpoints\""));
     let newest = place.newest(1);
     let mut running = place.start(&["-p", "3", "--log", "info"]);
-    running.wait_for_stderr("of state `locals` of operator `evolve` from version 1 to 2 in ");
+    for state in ["locals", "rules", "first"] {
+        running.wait_for_stderr(&format!("of state `{state}` of operator `evolve` from version 1 to 2 in "));
+    }
     running.wait_for_stderr("resuming run");
     running.kill();
     assert_eq!(place.newest(1), newest);
@@ -180,11 +210,14 @@ fn state_goes_from_version_to_version_and_back_exactly() {
     ];
     refused(&place, &["-p", "2"], 5, "checkpoint", &words);
     let back = work(&place, &mut random, "v2-back", &["3", "4"]);
-    assert!(v1 < v2 && v2 < v3 && v3 < back && back < input.len(), "all versions have worked: {:?}", (v1, v2, v3, back));
+    let end = [input.len(), rules().len()];
+    for [one, next] in [v1, v2, v3, back, end].array_windows() {
+        assert!(one[0] < next[0] && one[1] < next[1], "all versions have worked: {:?}", (v1, v2, v3, back));
+    }
 
-    place.set_job(&job("v3", ""));
+    place.set_job(&job("v3", FAST));
     place.run(&["-p", "2"]).succeeds().says(&["resuming run 1 from checkpoint "]);
-    check(&place.lines("out"), &input, &[("v1", v1), ("v2", v2), ("v3", v3), ("v2-back", back), ("v3", input.len())]);
+    check(&place.lines("out"), &input, &[("v1", v1), ("v2", v2), ("v3", v3), ("v2-back", back), ("v3", end)]);
 }
 
 /// The checkpoint stays what it was until there is a newer one, also when it was brought from another run.
@@ -193,7 +226,7 @@ fn a_migration_that_leaves_no_checkpoint_leaves_no_trace() {
     let mut random = Random::new(42);
     let input = sums::input(&mut random, 0, 8000);
     let place = place(&input);
-    kill_and_resume(&place, &mut random, 1, &["2"], |_| Moment::Checkpoints(3));
+    kill_and_resume(&place, &mut random, 1, FIRST, |_| Moment::Checkpoints(3));
     let newest = place.manifests(1).pop().unwrap();
     let without_checkpoints = |version: &str| job(version, SLOW).checkpoint("dir = \"checkpoints\"");
     let kill_after_migration = |place: &Place, args: &[&str]| {
@@ -207,9 +240,10 @@ fn a_migration_that_leaves_no_checkpoint_leaves_no_trace() {
     }
     assert_eq!(place.newest(1), newest.checkpoint);
     let elsewhere = place.copy();
-    place.set_job(&job("v1", ""));
+    place.set_job(&job("v1", FAST));
     place.run(&["-p", "2"]).succeeds().says(&["resuming run 1 from checkpoint "]);
-    check(&place.lines("out"), &input, &[("v1", input.len())]);
+    let end = [input.len(), rules().len()];
+    check(&place.lines("out"), &input, &[("v1", end)]);
 
     // Into a run of its own, which takes nothing over of what it will not name.
     let manifest = elsewhere.manifests(1).pop().unwrap().path;
@@ -218,9 +252,9 @@ fn a_migration_that_leaves_no_checkpoint_leaves_no_trace() {
     kill_after_migration(&place, &["-s", manifest.to_str().unwrap()]);
     let state = place.state_files(1);
     assert!(state.iter().all(|file| file.contains("/pairs")), "{state:?}");
-    place.set_job(&job("v2", ""));
+    place.set_job(&job("v2", FAST));
     place.run(&["-p", "3"]).succeeds().says(&["resuming run 1 from checkpoint "]);
-    check(&place.lines("out"), &input, &[("v1", position(&elsewhere)), ("v2", input.len())]);
+    check(&place.lines("out"), &input, &[("v1", position(&elsewhere)), ("v2", end)]);
 }
 
 #[test]
@@ -231,11 +265,11 @@ fn a_value_that_can_not_be_migrated_is_named_and_nothing_is_touched() {
     input.insert(200, "with one too large,3000000000000000000".into());
     let place = place(&input);
     place.set_job(&job("v2", SLOW));
-    let mut running = place.start(&["-p", "2"]);
-    running.wait_until("both are in a checkpoint", || !place.manifests(1).is_empty() && position(&place) > 200);
+    let mut running = place.start(&["-p", FIRST[0]]);
+    running.wait_until("both are in a checkpoint", || !place.manifests(1).is_empty() && position(&place)[0] > 200);
     running.signal("INT");
     running.wait().ends_with(130);
-    place.set_job(&job("v3", ""));
+    place.set_job(&job("v3", FAST));
     let words = [
         "operator `evolve`: state `numbers`: migrating the value of key `with one too large` from version 2 to 3, the component failed: \
          3000000000000000000 is too large",
@@ -244,9 +278,9 @@ fn a_value_that_can_not_be_migrated_is_named_and_nothing_is_touched() {
     refused(&place, &[], 5, "checkpoint", &words);
     refused(&place, &["-p", "1"], 5, "checkpoint", &words);
     let end = position(&place);
-    place.set_job(&job("v2", ""));
+    place.set_job(&job("v2", FAST));
     place.run(&["-p", "3"]).succeeds();
-    check(&place.lines("out"), &input, &[("v2", end), ("v2", input.len())]);
+    check(&place.lines("out"), &input, &[("v2", end), ("v2", [input.len(), rules().len()])]);
 }
 
 /// As if the component that wrote the checkpoint had declared something else.
@@ -255,7 +289,7 @@ fn what_no_migration_can_change_is_refused_with_what_differs() {
     let mut random = Random::new(44);
     let place = place(&sums::input(&mut random, 0, 3000));
     kill_and_resume(&place, &mut random, 1, &["2"], |_| Moment::Checkpoints(1));
-    place.set_job(&job("v2", ""));
+    place.set_job(&job("v2", FAST));
     for (old, new, words) in [
         (
             "\"key-schema\": \"text\"",

@@ -7,6 +7,8 @@
 mod harness;
 
 #[cfg(test)]
+mod aborted;
+#[cfg(test)]
 mod broken_checkpoint;
 #[cfg(test)]
 mod broken_job;
@@ -58,6 +60,8 @@ mod memory;
 mod misbehave;
 #[cfg(test)]
 mod misfit;
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod operator_state;
 #[cfg(test)]

@@ -85,7 +85,7 @@ fn memory_kept_from_batch_to_batch_can_only_fail() {
 fn life(source: &str, config: &str) -> JobFile {
     JobFile::new("20ms")
         .source("lines", &format!("type = \"file\"\npath = \"input\"\n{source}"))
-        .operator("life", "fixture-life", &["lines"], &format!("config = {{ {config} }}"))
+        .operator("life", "fixture-life", &["lines"], &format!("config = {{ {config} }}\nlimits = {{ log-lines = 100000 }}"))
         .file_sink("out", &["life"])
 }
 
@@ -93,6 +93,12 @@ fn place_of_life(source: &str, config: &str) -> Place {
     let place = Place::new(&life(source, config));
     place.write_lines("input/a", (0..20_000).map(|number| format!("line {number}")));
     place
+}
+
+/// What a subtask of the operator has told of its life, in order.
+pub fn told(stderr: &str, subtask: u16) -> Vec<&str> {
+    let told = stderr.lines().filter_map(|line| line.split_once(&format!("life {subtask}: ")));
+    told.map(|(_, told)| told.split(" operator=").next().unwrap_or_default()).collect()
 }
 
 /// How many elements each of the lists has, over all subtasks, in the newest checkpoint.
@@ -118,15 +124,16 @@ fn an_operator_lives_from_open_to_close() {
     let ended = place.run(&["-p", "2", "--log", "info"]).succeeds();
     let last = place.manifests(1).pop().unwrap().checkpoint;
     for subtask in 0..2 {
-        let told: Vec<&str> =
-            ended.stderr.lines().filter_map(|line| line.split_once(&format!("life {subtask}: "))).map(|(_, told)| told).collect();
-        let texts: Vec<String> = told.iter().map(|text| text.split(" operator=").next().unwrap_or_default().to_owned()).collect();
-        let (first, rest) = texts.split_first().expect("it was opened");
-        let (close, commits) = rest.split_last().expect("it was closed");
-        assert_eq!((first.as_str(), close.as_str()), ("restored false with []", "close"), "{}", ended.stderr);
-        let numbers: Vec<u64> = commits.iter().map(|text| text.strip_prefix("complete ").expect(text).parse().expect(text)).collect();
-        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-        assert_eq!(numbers.last(), Some(&last), "the last commit is told too");
+        let told = told(&ended.stderr, subtask);
+        let (first, rest) = told.split_first().expect("it was opened");
+        let (close, rest) = rest.split_last().expect("it was closed");
+        assert_eq!((*first, *close), ("restored false with []", "close"), "{}", ended.stderr);
+        let each = |what: &'static str| (1..=last).map(move |number| format!("{what} {number}"));
+        let (barriers, commits): (Vec<&str>, Vec<&str>) = rest.iter().partition(|told| told.starts_with("barrier "));
+        assert_eq!(barriers, each("barrier").collect::<Vec<_>>());
+        assert_eq!(commits, each("complete").collect::<Vec<_>>(), "the last commit is told too");
+        let place = |text: &str| rest.iter().position(|told| *told == text);
+        assert!(each("barrier").zip(each("complete")).all(|(barrier, commit)| place(&barrier) < place(&commit)), "{rest:?}");
     }
     // One of the first subtask for each barrier.
     assert_eq!(elements(&place), BTreeMap::from([("checkpoints".into(), last), ("names".into(), 2)]));

@@ -20,7 +20,7 @@ struct Part {
     with: &'static [(&'static str, &'static str)],
 }
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part { module: "operator", world: "cofferdam:operator/stream-operator", with: &[] },
     Part {
         module: "finish_hook",
@@ -29,6 +29,7 @@ const PARTS: [Part; 6] = [
     },
     Part { module: "snapshot_hook", world: "cofferdam:sdk/snapshot-hook", with: &[] },
     Part { module: "checkpoint_hooks", world: "cofferdam:sdk/checkpoint-hooks", with: &[] },
+    Part { module: "checkpoint_aborted_hook", world: "cofferdam:sdk/checkpoint-aborted-hook", with: &[] },
     Part { module: "close_hook", world: "cofferdam:sdk/close-hook", with: &[] },
     Part {
         module: "migration",

@@ -33,6 +33,7 @@ pub fn implement(operator: &Ident, marked: &Marked, outputs: &[&Output]) -> Resu
     let finish = marked.finish.as_ref().map_or_else(ok, |finish| hook(finish, quote!()));
     let snapshot = marked.snapshot.as_ref().map_or_else(ok, |snapshot| hook(snapshot, quote!(checkpoint)));
     let checkpoint_complete = marked.checkpoint_complete.as_ref().map(|complete| hook(complete, quote!(checkpoint)));
+    let checkpoint_aborted = marked.checkpoint_aborted.as_ref().map(|aborted| hook(aborted, quote!(checkpoint)));
     let close = marked.close.as_ref().map(|close| hook(close, quote!()));
     Ok(quote! {
         #(#keyless)*
@@ -80,6 +81,10 @@ pub fn implement(operator: &Ident, marked: &Marked, outputs: &[&Output]) -> Resu
 
             fn on_checkpoint_complete(&mut self, checkpoint: u64) {
                 #checkpoint_complete
+            }
+
+            fn on_checkpoint_aborted(&mut self, checkpoint: u64) {
+                #checkpoint_aborted
             }
 
             fn on_close(&mut self) {

@@ -26,11 +26,12 @@ pub struct Marked {
     pub finish: Option<Method>,
     pub snapshot: Option<Method>,
     pub checkpoint_complete: Option<Method>,
+    pub checkpoint_aborted: Option<Method>,
     pub close: Option<Method>,
 }
 
 /// The marks of methods.
-const MARKS: [&str; 6] = ["input", "open", "finish", "snapshot", "checkpoint_complete", "close"];
+const MARKS: [&str; 7] = ["input", "open", "finish", "snapshot", "checkpoint_complete", "checkpoint_aborted", "close"];
 
 /// The `impl` without our marks, the operator's methods, and its exports.
 pub fn expand(arguments: TokenStream, mut item: ItemImpl) -> Result<TokenStream> {
@@ -59,8 +60,14 @@ pub fn expand(arguments: TokenStream, mut item: ItemImpl) -> Result<TokenStream>
 impl Marked {
     /// The hooks that the operator has, by their marks.
     fn hooks(&self) -> impl Iterator<Item = Ident> {
-        let Marked { finish, snapshot, checkpoint_complete, close, .. } = self;
-        let hooks = [("finish", finish), ("snapshot", snapshot), ("checkpoint_complete", checkpoint_complete), ("close", close)];
+        let Marked { finish, snapshot, checkpoint_complete, checkpoint_aborted, close, .. } = self;
+        let hooks = [
+            ("finish", finish),
+            ("snapshot", snapshot),
+            ("checkpoint_complete", checkpoint_complete),
+            ("checkpoint_aborted", checkpoint_aborted),
+            ("close", close),
+        ];
         hooks.into_iter().filter(|(_, method)| method.is_some()).map(|(name, _)| Ident::new(name, Span::call_site()))
     }
 
@@ -75,6 +82,8 @@ impl Marked {
             &mut self.snapshot
         } else if is("checkpoint_complete") {
             &mut self.checkpoint_complete
+        } else if is("checkpoint_aborted") {
+            &mut self.checkpoint_aborted
         } else {
             &mut self.close
         }
@@ -145,7 +154,13 @@ fn read_method(function: &ImplItemFn, mark: &Attribute) -> Result<Method> {
     for parameter in parameters {
         match parameter.ty.as_ref() {
             Type::Reference(reference) if reference.mutability.is_some() && emits => {
-                method.outputs.push(read_output(&parameter.pat, &reference.elem)?);
+                let output = read_output(&parameter.pat, &reference.elem)?;
+                if method.outputs.iter().any(|earlier| earlier.name == output.name) {
+                    let message =
+                        format!("output `{}` is there twice in one method; a `_` at the beginning makes no other port", output.name);
+                    return Err(Error::new_spanned(&parameter.pat, message));
+                }
+                method.outputs.push(output);
             }
             Type::Reference(reference) if is_meta(&reference.elem) && emits && method.meta.is_none() && method.outputs.is_empty() => {
                 method.meta = Some(reference.elem.as_ref().clone());
@@ -164,6 +179,8 @@ fn expected(mark: &Attribute) -> &'static str {
         "`#[snapshot]` takes `&mut self` and `checkpoint: u64`"
     } else if mark.path().is_ident("checkpoint_complete") {
         "`#[checkpoint_complete]` takes `&mut self` and `checkpoint: u64`"
+    } else if mark.path().is_ident("checkpoint_aborted") {
+        "`#[checkpoint_aborted]` takes `&mut self` and `checkpoint: u64`"
     } else if mark.path().is_ident("close") {
         "`#[close]` takes `&mut self`"
     } else if mark.path().is_ident("finish") {

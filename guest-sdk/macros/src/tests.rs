@@ -264,6 +264,10 @@ fn ports_that_do_not_fit_each_other_are_refused() {
             }),
             "output `late` has another type in `a`: it is one port, and written alike everywhere",
         ),
+        (
+            quote!(impl A { #[input] fn a(&mut self, a: u8, out: &mut Output<u8>, _out: &mut Output<u8>) {} }),
+            "output `out` is there twice in one method; a `_` at the beginning makes no other port",
+        ),
         (quote!(impl A { #[input] fn a(&mut self, a: u8) {} #[finish(late)] fn b(&mut self) {} }), "unexpected token in attribute"),
     ];
     for (item, message) in cases {

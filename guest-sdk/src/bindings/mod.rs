@@ -3,6 +3,7 @@
 //! Everything else in the SDK is written by hand and without `unsafe`.
 #![allow(unsafe_code, missing_docs, clippy::allow_attributes_without_reason, clippy::unwrap_used, reason = "generated")]
 
+pub mod checkpoint_aborted_hook;
 pub mod checkpoint_hooks;
 pub mod close_hook;
 pub mod finish_hook;
@@ -39,6 +40,7 @@ mod tests {
             include_str!("finish_hook.rs"),
             include_str!("snapshot_hook.rs"),
             include_str!("checkpoint_hooks.rs"),
+            include_str!("checkpoint_aborted_hook.rs"),
             include_str!("close_hook.rs"),
             include_str!("migration.rs"),
         ];

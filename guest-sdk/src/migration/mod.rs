@@ -2,7 +2,7 @@
 //!
 //! What a field's `#[state(migrate(…))]` says of a version counts. Of a version of which it says nothing, values are taken over if only
 //! optional fields were added to structs, or fields put into another order, and no version lies between: that needs no code, only the two
-//! schemas.
+//! schemas. It comes first where the schema is an older one of the version that a migration takes.
 
 mod plan;
 #[cfg(test)]
@@ -87,8 +87,15 @@ fn find(now: &StateDescriptor, migrations: Vec<Migration>, version: u32, schema:
         if schema == migration.schema {
             return Ok(migration.rewrite);
         }
-        let differs = Plan::new(schema, &migration.schema).err().unwrap_or("it has other fields, or in another order".into());
-        return Err(Error::new(format_args!("the migration from version {version} takes {}: {differs}", migration.schema)));
+        // Optional fields were added before: so it would have been rewritten by code of that version.
+        let plan = Plan::new(schema, &migration.schema);
+        let differs = |reason| Error::new(format_args!("the migration from version {version} takes {}: {reason}", migration.schema));
+        let plan = plan.map_err(differs)?;
+        return Ok(Box::new(move |old, out| {
+            let mut taken = Vec::new();
+            plan.rewrite(old, &mut taken)?;
+            (migration.rewrite)(&taken, out)
+        }));
     }
     if schema == now.schema && version != now.version {
         // The type tells of no change, so it must be the meaning that has changed.

@@ -283,6 +283,13 @@ fn damaged_values_are_refused() {
     let mut out = Vec::new();
     plan.rewrite(&[&long[..], &[0, 5]].concat(), &mut out).unwrap();
     assert_eq!(out, [&[5][..], &long, &[0]].concat());
+    // Unless something comes of each.
+    let grown = Plan::new("postcard:list<{}>", "postcard:list<{a:option<u8>,b:option<u8>}>").unwrap();
+    let mut out = Vec::new();
+    grown.rewrite(&[3], &mut out).unwrap();
+    assert_eq!(out, [3, 0, 0, 0, 0, 0, 0]);
+    let refused = grown.rewrite(&long, &mut Vec::new()).unwrap_err();
+    assert_eq!(refused.message(), "a value is not what its schema says: it has too many elements");
     let cases: [(&[u8], &str); 6] = [
         (&[0, 2, 0], "an option is neither there nor not"),
         (&[0, 1, 2, 0], "there is no such variant"),
@@ -436,6 +443,15 @@ fn a_snapshot_that_does_not_fit_changes_nothing() {
 struct Texts {
     #[state(version = 2, migrate(1 => |old: u64| old.to_string()))]
     list: OperatorListState<String>,
+    #[state(version = 2, migrate(1 => |old: Grown| format!("{} {:?}", old.number, old.unit)))]
+    grown: OperatorListState<String>,
+}
+
+/// Of version 1, at the end of which it had a second field.
+#[record]
+struct Grown {
+    unit: Option<String>,
+    number: u64,
 }
 
 #[operator]
@@ -461,9 +477,23 @@ fn a_migration_is_offered_from_the_schema_that_it_takes_and_no_other() {
     assert_eq!(other.message(), "the migration from version 1 takes postcard:u64: u32 has become u64");
     let fewer = ask(0, 1, "postcard:{}").unwrap_err();
     assert_eq!(fewer.message(), "the migration from version 1 takes postcard:u64: {} has become u64");
-    assert_eq!(ask(1, 1, "text").unwrap_err().message(), "there is no state 1");
+    assert_eq!(ask(2, 1, "text").unwrap_err().message(), "there is no state 2");
     let mut texts = Harness::<Texts>::new();
     texts.process([value("a")]).unwrap();
     texts.restore(&Snapshot::default());
     assert_eq!(texts.operator_list::<String>("list").len(), 0);
+}
+
+#[test]
+fn a_migration_takes_what_has_grown_within_its_version() {
+    let migrated = |schema: &str, value: &[u8]| {
+        let mut values = crate::column::Column::new();
+        values.push(value);
+        let new = super::migrate::<Texts>(1, 1, schema, &values).map_err(|error| error.message().to_owned())?;
+        Ok::<_, String>(String::from_utf8(new.get(0).to_vec()).unwrap())
+    };
+    assert_eq!(migrated("postcard:{unit:option<text>,number:u64}", &[1, 1, b'm', 7]).unwrap(), "7 Some(\"m\")");
+    assert_eq!(migrated("postcard:{number:u64}", &[7]).unwrap(), "7 None");
+    let refused = "the migration from version 1 takes postcard:{unit:option<text>,number:u64}: field `size` is missing";
+    assert_eq!(migrated("postcard:{number:u64,size:u8}", &[7, 8]).unwrap_err(), refused);
 }

@@ -7,6 +7,8 @@ use crate::error::{Error, Result};
 
 /// What postcard writes for an option without a value.
 const NONE: u8 = 0;
+/// The most bytes of elements that had none before: the host takes no larger value.
+const LARGEST: usize = 16 << 20;
 /// What it writes before an option's value.
 const SOME: u8 = 1;
 
@@ -60,9 +62,10 @@ impl Plan {
         for _ in 0..count {
             let before = (old.len(), out.len());
             parts.iter().try_for_each(|&part| self.run(part, old, out))?;
-            if before == (old.len(), out.len()) {
-                // Nothing comes of any number of them.
-                break;
+            if before.0 == old.len() {
+                // They have no bytes that would tell whether there are so many. All become the same.
+                let new = out.split_off(before.1);
+                return repeated(&new, count, out);
             }
         }
         Ok(())
@@ -93,6 +96,16 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Appends an element so many times.
+fn repeated(element: &[u8], count: u64, out: &mut Vec<u8>) -> Result<()> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    if element.len().saturating_mul(count) > LARGEST {
+        return Err(broken("it has too many elements"));
+    }
+    out.extend_from_slice(&element.repeat(count));
+    Ok(())
 }
 
 fn copy(old: &mut &[u8], length: usize, out: &mut Vec<u8>) -> Result<()> {

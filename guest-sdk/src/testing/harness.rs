@@ -12,7 +12,7 @@ use crate::bindings::descriptor::Port;
 use crate::codec::EncodeAs;
 use crate::column::{Batch, Column};
 use crate::error::{Error, Result};
-use crate::key::NoKey;
+use crate::key::{MaybeKey, NoKey};
 use crate::operator::{Instance, Operator, describe};
 use crate::output::Outputs;
 use crate::schema::Schema;
@@ -73,6 +73,7 @@ impl<O: Operator> Harness<O> {
             ("subtask", "0"),
             ("parallelism", "1"),
             ("max-parallelism", "128"),
+            ("run", "1"),
             ("attempt", "1"),
         ];
         let states = descriptor.states.iter().map(|state| (state.name.clone(), Kind::named(&state.kind))).collect();
@@ -189,7 +190,7 @@ impl<O: Operator> Harness<O> {
     pub fn snapshot(&self) -> Snapshot {
         let memory = self.backend.memory();
         let declared = O::states().iter().map(|state| (state.name.clone(), state.into())).collect();
-        let mut snapshot = Snapshot { declared, ..Snapshot::default() };
+        let mut snapshot = Snapshot { key_schema: self.key_schema(), declared, ..Snapshot::default() };
         for (index, (name, kind)) in self.states.iter().enumerate() {
             let name = name.clone();
             match kind {
@@ -203,6 +204,11 @@ impl<O: Operator> Harness<O> {
             }
         }
         snapshot
+    }
+
+    /// The schema of the keys of keyed state; none without such state.
+    pub(super) fn key_schema(&self) -> Option<String> {
+        self.states.iter().any(|(_, kind)| *kind == Kind::Keyed).then(O::Key::schema_or_empty)
     }
 
     /// A barrier: calls the operator's `snapshot`, if it has one, and takes the state as it is then.
@@ -220,9 +226,21 @@ impl<O: Operator> Harness<O> {
     /// # Errors
     /// If it panics. State is then as before, and the instance a new one.
     pub fn checkpoint_complete(&mut self, checkpoint: u64) -> Result<(), Failure> {
+        self.tell(|instance| instance.checkpoint_complete(checkpoint))
+    }
+
+    /// Tells the operator that a checkpoint is given up.
+    ///
+    /// # Errors
+    /// If it panics. State is then as before, and the instance a new one.
+    pub fn checkpoint_aborted(&mut self, checkpoint: u64) -> Result<(), Failure> {
+        self.tell(|instance| instance.checkpoint_aborted(checkpoint))
+    }
+
+    fn tell(&mut self, tell: impl FnOnce(&mut Instance<O>)) -> Result<(), Failure> {
         self.backend.memory().keys = Column::new();
         let told = self.call(|instance| {
-            instance.checkpoint_complete(checkpoint);
+            tell(instance);
             Ok(())
         });
         told.map(|_| ())

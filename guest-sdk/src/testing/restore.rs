@@ -23,13 +23,19 @@ impl<O: Operator> Harness<O> {
     /// As [`restore`](Self::restore), for a snapshot that may not fit.
     ///
     /// # Errors
-    /// If the operator has a state no more, or it is of another kind, or a value can't be migrated. Nothing has changed then.
+    /// If keys are of another schema, the operator has a state no more, or it is of another kind, or a value can't be migrated. Nothing
+    /// has changed then.
     ///
     /// # Panics
     /// If the operator doesn't open.
     pub fn try_restore(&mut self, snapshot: &Snapshot) -> Result<()> {
         if let Some(gone) = snapshot.declared.keys().find(|&name| self.states.iter().all(|(state, _)| state != name)) {
             return Err(Error::new(format_args!("state `{gone}` is no longer declared")));
+        }
+        if let (Some(then), Some(now)) = (&snapshot.key_schema, self.key_schema())
+            && *then != now
+        {
+            return Err(Error::new(format_args!("its state has keys of schema {then}, and the operator has {now}")));
         }
         let mut restored = Vec::new();
         for (index, (state, &(_, kind))) in O::states().iter().zip(&self.states).enumerate() {

@@ -14,6 +14,8 @@ pub struct Snapshot {
     pub(super) lists: BTreeMap<String, ListSnapshot>,
     /// Broadcast state by name.
     pub(super) broadcast: BTreeMap<String, Entries>,
+    /// The schema of the keys of keyed state; none without such state.
+    pub(super) key_schema: Option<String>,
     /// What the operator says of its states, by name.
     pub(super) declared: BTreeMap<String, Declared>,
 }
@@ -62,7 +64,8 @@ impl Snapshot {
     /// If `subtask_of` names a subtask that there isn't, or the parts differ in their broadcast state: then the host fails the job.
     pub fn spread(parts: &[Snapshot], parallelism: usize, subtask_of: impl Fn(&[u8]) -> usize) -> Vec<Snapshot> {
         let declared = parts.iter().flat_map(|part| part.declared.clone()).collect();
-        let mut after = vec![Snapshot { declared, ..Snapshot::default() }; parallelism];
+        let key_schema = parts.iter().find_map(|part| part.key_schema.clone());
+        let mut after = vec![Snapshot { key_schema, declared, ..Snapshot::default() }; parallelism];
         for (name, entries) in parts.iter().flat_map(|part| &part.states) {
             for part in &mut after {
                 part.states.entry(name.clone()).or_default();

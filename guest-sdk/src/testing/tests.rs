@@ -220,6 +220,12 @@ impl Subtask {
         assert_ne!(checkpoint, 99, "it was not committed");
     }
 
+    #[checkpoint_aborted]
+    fn checkpoint_aborted(&mut self, checkpoint: u64) {
+        self.written.push(checkpoint);
+        assert_ne!(checkpoint, 99, "its barrier has failed");
+    }
+
     #[close]
     fn close(&mut self) {}
 }
@@ -253,6 +259,52 @@ fn memory_is_saved_at_a_barrier_and_nothing_of_a_snapshot_that_fails() {
     assert_eq!(operator.process([keyed("c", 5)]).unwrap().values(), [3]);
     assert_eq!(operator.operator_list::<u64>("saved"), [2]);
     operator.close();
+}
+
+#[test]
+fn what_is_written_when_a_checkpoint_is_given_up_stays_unless_that_panics() {
+    let mut operator = Harness::<Subtask>::new();
+    operator.checkpoint(1).unwrap();
+    operator.checkpoint_aborted(1).unwrap();
+    operator.checkpoint_aborted(99).unwrap_err();
+    assert_eq!(operator.operator_list::<u64>("written"), [1]);
+}
+
+#[test]
+fn keys_of_another_type_are_not_restored() {
+    #[operator(key = u64)]
+    struct Numbered {
+        of_key: ReducingState<u64, Sum>,
+    }
+
+    #[operator]
+    impl Numbered {
+        #[input]
+        fn numbers(&mut self, number: u64) -> Result<()> {
+            self.of_key.add(number);
+            Ok(())
+        }
+    }
+
+    #[operator(key = String)]
+    struct Named {
+        of_key: ReducingState<u64, Sum>,
+    }
+
+    #[operator]
+    impl Named {
+        #[input]
+        fn numbers(&mut self, number: u64) -> Result<()> {
+            self.of_key.add(number);
+            Ok(())
+        }
+    }
+
+    let mut numbered = Harness::<Numbered>::new();
+    numbered.process([keyed(1, 1)]).unwrap();
+    let parts = Snapshot::spread(&[numbered.snapshot()], 1, |_| 0);
+    let refused = Harness::<Named>::new().try_restore(&parts[0]).unwrap_err();
+    assert_eq!(refused.message(), "its state has keys of schema u64, and the operator has text");
 }
 
 /// Through all changes of the parallelism each element of a list is there once, and a union list that nobody writes does not grow.

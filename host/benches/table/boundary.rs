@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cofferdam::plan::{Limits, OnError};
-use cofferdam::record::{Batch, Outbox, Shape, hash_key};
+use cofferdam::record::{AttemptId, Batch, Outbox, Shape, hash_key};
 use cofferdam::state::SubtaskState;
 use cofferdam::wasm::{Component, Context, Engine, GuestLog, Instance};
 
@@ -26,7 +26,7 @@ pub(crate) fn instance(name: &str, config: &str, shape: Shape) -> Instance {
         subtask: 0,
         parallelism: 1,
         max_parallelism: 128,
-        attempt: 1,
+        attempt: AttemptId { run: 1, attempt: 1 },
         restored_from: None,
         config: config.into(),
         environment: [].into(),

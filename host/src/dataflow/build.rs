@@ -237,10 +237,11 @@ impl<'s> Builder<'_, 's> {
             let position = self.blueprint.positions.get(&(node, split.clone())).cloned().unwrap_or_default();
             Ok((split.as_str().into(), source.open(split, &position)?))
         };
-        let readers: Vec<_> = own.map(open).collect::<Result<_>>()?;
-        // The rate is the source's as a whole: a subtask's share is that of its splits.
-        let share = readers.len() as f64 / names.len().max(1) as f64;
-        let rate = settings.rate.filter(|_| !readers.is_empty()).map(|rate| RateLimit::new(rate as f64 * share, clock::now()));
+        let readers: Vec<_> = own.clone().map(open).collect::<Result<_>>()?;
+        // The rate is the source's as a whole: a subtask's share is that of its splits that are still to be read.
+        let is_left = |split: &&String| !self.blueprint.positions.get(&(node, (*split).clone())).is_some_and(|position| position.ended);
+        let (own, all) = (own.filter(is_left).count(), names.iter().filter(is_left).count());
+        let rate = settings.rate.filter(|_| own > 0).map(|rate| RateLimit::new(rate as f64 * own as f64 / all as f64, clock::now()));
         Ok(SourceStage::new(readers, source.read_in_turn(), rate, self.blueprint.layout.waits[node].clone()))
     }
 
@@ -253,7 +254,7 @@ impl<'s> Builder<'_, 's> {
             subtask: self.subtask,
             parallelism: plan.parallelism,
             max_parallelism: plan.max_parallelism,
-            attempt: attempt.attempt,
+            attempt: *attempt,
             restored_from: *restored_from,
             config: settings.config.to_string(),
             environment: settings.grants.environment.clone().into(),

@@ -390,7 +390,7 @@ impl ChainTask {
         }
     }
 
-    /// Tells operators that want to know of the newest committed checkpoint.
+    /// Tells operators that want to know what has become of checkpoints.
     fn notify(&mut self) -> Result<()> {
         for stage in &mut self.stages {
             if let Role::Operator(operator) = &mut stage.role {

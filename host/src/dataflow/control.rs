@@ -1,6 +1,8 @@
-//! [`Control`]: what the job's controller asks of a running dataflow. Plain flags, read by the workers between batches, and wakers.
+//! [`Control`]: what the job's controller asks of a running dataflow. Plain flags, read by the workers between batches, and wakers; and what
+//! it tells, which is put in line for each operator.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
 use timely::scheduling::SyncActivator;
@@ -14,8 +16,8 @@ pub struct Control {
     last: AtomicU64,
     /// Sources read nothing in epochs after this one.
     stop_after: AtomicU64,
-    /// The last checkpoint that is committed; 0: none yet.
-    committed: AtomicU64,
+    /// Who is told what becomes of checkpoints.
+    listeners: Mutex<Vec<Sender<Verdict>>>,
     /// Sources that have ended, and of whose records all state is committed.
     worked_off: Mutex<Vec<usize>>,
     /// Sources are at their end, whatever is left to read.
@@ -24,13 +26,28 @@ pub struct Control {
     wakers: Mutex<Vec<SyncActivator>>,
 }
 
+/// What has become of the checkpoint that ends an epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Verdict {
+    Committed(u64),
+    Aborted(u64),
+}
+
+impl Verdict {
+    pub(super) fn epoch(self) -> u64 {
+        match self {
+            Verdict::Committed(epoch) | Verdict::Aborted(epoch) => epoch,
+        }
+    }
+}
+
 impl Default for Control {
     fn default() -> Self {
         Control {
             barrier: AtomicU64::new(0),
             last: AtomicU64::new(u64::MAX),
             stop_after: AtomicU64::new(u64::MAX),
-            committed: AtomicU64::new(0),
+            listeners: Mutex::default(),
             worked_off: Mutex::default(),
             drained: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -60,8 +77,12 @@ impl Control {
 
     /// The checkpoint that ends `epoch` is committed.
     pub fn committed(&self, epoch: u64) {
-        self.committed.fetch_max(epoch, SeqCst);
-        self.wake();
+        self.tell(Verdict::Committed(epoch));
+    }
+
+    /// The checkpoint that ends `epoch` is given up. Its barrier may still be on its way.
+    pub fn aborted(&self, epoch: u64) {
+        self.tell(Verdict::Aborted(epoch));
     }
 
     /// The source at this node has ended, and all its records are worked off: sources that wait for it may read.
@@ -102,8 +123,11 @@ impl Control {
         self.drained.load(SeqCst)
     }
 
-    pub(super) fn last_committed(&self) -> u64 {
-        self.committed.load(SeqCst)
+    /// What becomes of checkpoints from now on, in the order in which it does.
+    pub(super) fn listen(&self) -> Receiver<Verdict> {
+        let (listener, verdicts) = channel();
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
+        verdicts
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -112,6 +136,14 @@ impl Control {
 
     pub(super) fn register(&self, waker: SyncActivator) {
         self.lock().push(waker);
+    }
+
+    fn tell(&self, verdict: Verdict) {
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever is gone need not know.
+        listeners.iter().for_each(|listener| listener.send(verdict).unwrap_or(()));
+        drop(listeners);
+        self.wake();
     }
 
     fn wake(&self) {

@@ -86,7 +86,10 @@ pub struct Pauses {
 impl Metrics {
     /// For a plan with `nodes` nodes of `parallelism` subtasks each.
     pub fn new(nodes: usize, parallelism: u16) -> Self {
-        let subtasks = || (0..parallelism).map(|_| Counts::default()).collect();
+        let subtasks = || {
+            let own = GuestMetrics::default();
+            (0..parallelism).map(|_| Counts { own: Arc::new(own.of_another_subtask()), ..Counts::default() }).collect()
+        };
         let histogram = || Mutex::new(Histogram::new_with_bounds(1, LONGEST, 2).expect("these are valid bounds"));
         Metrics { nodes: (0..nodes).map(|_| subtasks()).collect(), freezes: histogram(), slices: histogram() }
     }

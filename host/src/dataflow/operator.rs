@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use super::control::Control;
+use super::control::{Control, Verdict};
 use super::event::{BarrierCost, Event, Events};
 use super::failing::{Arrived, Blame, Flood, Letters};
 use super::metrics::Metrics;
@@ -41,6 +42,10 @@ pub(super) struct OperatorStage {
     pub(super) instance: Option<Instance>,
     /// Epochs whose snapshots are not yet handed over, oldest first, each with its operator state.
     freezing: VecDeque<(u64, OperatorSnapshot, BarrierCost)>,
+    /// What becomes of checkpoints,
+    coming: Receiver<Verdict>,
+    /// and what of that the guest is still to be told.
+    verdicts: VecDeque<Verdict>,
     /// The last checkpoint that the guest was told to be committed.
     told: u64,
     /// The last barrier that it has passed.
@@ -66,12 +71,15 @@ impl OperatorStage {
     /// Opens the first instance, over `state`.
     pub(super) fn open(place: OperatorPlace, state: SubtaskState, outboxes: Vec<Outbox>) -> Result<Self> {
         let OperatorSettings { limits, on_error, max_errors, .. } = place.settings;
+        let coming = place.control.listen();
         let instance = Instance::open(&place.component, &place.context, limits, on_error, state, outboxes)
             .map_err(|unopened| place.error("opening it", &unopened.failure, Blame::Operator).for_people())?;
         Ok(OperatorStage {
             place,
             instance: Some(instance),
             freezing: VecDeque::new(),
+            coming,
+            verdicts: VecDeque::new(),
             told: 0,
             passed: 0,
             finish: Finish::NotYet,
@@ -116,13 +124,20 @@ impl OperatorStage {
         Ok(())
     }
 
-    /// Tells the guest of the newest committed checkpoint, if it wants to know and has not been told.
+    /// Tells the guest what has become of checkpoints whose barrier has come, if it wants to know.
     pub(super) fn notify(&mut self) -> Result<()> {
-        let committed = self.place.control.last_committed();
-        if committed > self.told && self.place.component.descriptor().checkpoint_hooks {
-            self.told = committed;
-            let told = self.instance().checkpoint_complete(committed);
-            told.map_err(|failure| self.place.error(&format!("told that checkpoint {committed} is complete"), &failure, Blame::Operator))?;
+        self.verdicts.extend(self.coming.try_iter());
+        while let Some(verdict) = self.verdicts.pop_front_if(|verdict| verdict.epoch() <= self.passed) {
+            let (told, what) = match verdict {
+                Verdict::Committed(epoch) => {
+                    self.told = epoch;
+                    (self.instance().checkpoint_complete(epoch), "complete")
+                }
+                Verdict::Aborted(epoch) => (self.instance().checkpoint_aborted(epoch), "given up"),
+            };
+            told.map_err(|failure| {
+                self.place.error(&format!("told that checkpoint {} is {what}", verdict.epoch()), &failure, Blame::Operator)
+            })?;
         }
         Ok(())
     }

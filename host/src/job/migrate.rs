@@ -10,7 +10,7 @@ use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Limits, StateDescriptor};
 use crate::record::Column;
-use crate::state::{Lists, Maps, SubtaskState, Unwritten, rewrite_elements};
+use crate::state::{ListTooLong, Lists, Maps, SubtaskState, Unwritten, rewrite_each};
 use crate::wasm::{Cause, Component, Failure, Migrator};
 
 /// The migrations that a restore takes, by node.
@@ -34,6 +34,9 @@ struct Migrating {
     /// How many values have been rewritten, in all subtasks.
     values: AtomicU64,
 }
+
+/// What a list of operator state stays below, in bytes: it is a column.
+const LONGEST_LIST: usize = 4 << 30;
 
 /// The way out of a restore that is refused.
 const WAY_OUT: &str =
@@ -96,12 +99,18 @@ impl Migration {
         let mut migrator = self.migrator();
         for (subtask, lists) in lists.iter_mut().enumerate() {
             for (place, elements) in lists {
-                let Some(migrating) = self.states.iter().find(|migrating| migrating.place == *place) else { continue };
-                let rewritten = rewrite_elements(elements, &mut |values| migrate(&mut migrator, migrating, values));
-                let place = |index| format!("element {index} of subtask {subtask}");
-                let rewritten = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place))?;
-                migrating.values.fetch_add(rewritten.len() as u64, Ordering::Relaxed);
-                *elements = Arc::new(rewritten);
+                let mut new = Column::default();
+                let keep = |element: &[u8]| {
+                    if new.bytes.len() + element.len() >= LONGEST_LIST {
+                        return Err(ListTooLong { most: LONGEST_LIST as u64 }.into());
+                    }
+                    new.push(element);
+                    Ok(())
+                };
+                let place_of = |index| format!("element {index} of subtask {subtask}");
+                if self.rewrite_each(&mut migrator, *place, elements.iter(), keep, place_of)? {
+                    *elements = Arc::new(new);
+                }
             }
         }
         Ok(lists)
@@ -114,16 +123,36 @@ impl Migration {
     pub(super) fn rewrite_maps(&self, mut maps: Maps) -> Result<Maps> {
         let mut migrator = self.migrator();
         for (place, map) in &mut maps {
-            let Some(migrating) = self.states.iter().find(|migrating| migrating.place == *place) else { continue };
-            let values: Column = map.iter().map(|(_, value)| value).collect();
-            let rewritten = rewrite_elements(&values, &mut |values| migrate(&mut migrator, migrating, values));
-            let place =
-                |index| format!("the value of field `{}`", map.iter().nth(index).map_or(&[][..], |(field, _)| field).escape_ascii());
-            let rewritten = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place))?;
-            migrating.values.fetch_add(rewritten.len() as u64, Ordering::Relaxed);
-            *map = map.iter().zip(rewritten.iter()).map(|((field, _), value)| (field, value)).collect();
+            let old = map.clone();
+            let mut fields = old.iter().map(|(field, _)| field);
+            let keep = |value: &[u8]| {
+                if let Some(field) = fields.next() {
+                    map.put(field, value);
+                }
+                Ok(())
+            };
+            let field = |index| old.iter().nth(index).map_or(&[][..], |(field, _)| field).escape_ascii();
+            let values = old.iter().map(|(_, value)| value);
+            self.rewrite_each(&mut migrator, *place, values, keep, |index| format!("the value of field `{}`", field(index)))?;
         }
         Ok(maps)
+    }
+
+    /// Rewrites values of operator state, if those of the state at `place` have to be; returns whether. `keep` gets the new ones in their
+    /// order, `place_of` says where one stands that can't be rewritten.
+    fn rewrite_each<'v>(
+        &self,
+        migrator: &mut Option<Migrator>,
+        place: usize,
+        values: impl Iterator<Item = &'v [u8]>,
+        keep: impl FnMut(&[u8]) -> Result<(), Failure>,
+        place_of: impl FnOnce(usize) -> String,
+    ) -> Result<bool> {
+        let Some(migrating) = self.states.iter().find(|migrating| migrating.place == place) else { return Ok(false) };
+        let rewritten = rewrite_each(values, &mut |values| migrate(migrator, migrating, values), keep);
+        let count = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place_of))?;
+        migrating.values.fetch_add(count, Ordering::Relaxed);
+        Ok(true)
     }
 
     /// Says in the log what has been done.

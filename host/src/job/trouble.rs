@@ -50,6 +50,7 @@ impl Controller {
         let Some(failure) = self.cycle.failed(epoch, committing, now) else { return Ok(()) };
         if failure.is_given_up {
             self.pending.give_up(epoch);
+            self.control.aborted(epoch);
         }
         self.remember(epoch, now, cause.message());
         let (health, tolerable) = (self.health(), self.prepared.plan.checkpoint.tolerable_failures);

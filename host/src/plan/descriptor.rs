@@ -25,6 +25,8 @@ pub struct Descriptor {
     pub snapshot_hook: bool,
     /// Whether it exports the checkpoint hooks.
     pub checkpoint_hooks: bool,
+    /// Whether it exports the hook for checkpoints that are given up.
+    pub checkpoint_aborted_hook: bool,
     /// Whether it exports the close hook.
     pub close_hook: bool,
     /// Whether it exports migrations of what other versions of it have written.

@@ -63,7 +63,8 @@ impl BroadcastMap {
         self.digest
     }
 
-    fn put(&mut self, field: &[u8], value: &[u8]) {
+    /// Puts a value in the place of the field's.
+    pub fn put(&mut self, field: &[u8], value: &[u8]) {
         self.forget(field);
         self.digest = self.digest.wrapping_add(digest_of(field, value));
         self.entries.insert_mut(field.into(), value.into());

@@ -10,9 +10,12 @@ use crate::record::{Batch, Column, slice};
 /// The most bytes that the list of one key may have: what a state file can hold as one entry.
 pub const LONGEST_LIST: usize = 512 << 20;
 
-/// A list would grow beyond [`LONGEST_LIST`].
+/// A list would be too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListTooLong;
+pub struct ListTooLong {
+    /// The most bytes that it may have.
+    pub most: u64,
+}
 
 impl KeyedState {
     /// Appends element i to the list of key `which[i]`.
@@ -35,7 +38,7 @@ impl KeyedState {
             let slot = &mut self.tables[state].slots[number as usize];
             let element = slice(value_ends, value_bytes, index);
             if slot.value().len() + stamp.len() + element.len() > LONGEST_LIST {
-                return Err(ListTooLong);
+                return Err(ListTooLong { most: LONGEST_LIST as u64 });
             }
             self.undo.extending(state, number, slot);
             slot.live = true;

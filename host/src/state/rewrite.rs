@@ -90,7 +90,7 @@ impl KeyedState {
                 continue;
             }
             if slot.value().len() + stamp.len() + value.len() > LONGEST_LIST {
-                return Err(Unwritten { value: key(self, index), cause: ListTooLong.into() });
+                return Err(Unwritten { value: key(self, index), cause: ListTooLong { most: LONGEST_LIST as u64 }.into() });
             }
             list::push(&[stamp, value], |bytes| slot.extend_value(bytes));
         }
@@ -128,29 +128,30 @@ fn take_value(table: &mut Table, number: u32, now: i64) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// Rewrites the elements of a list of operator state, as [`KeyedState::rewrite`] does.
+/// Rewrites values of operator state, as [`KeyedState::rewrite`] does. `keep` gets the new ones, in the order of the old ones. Returns
+/// how many there were.
 ///
 /// # Errors
-/// What `rewrite` says, with the place of the element that is to blame.
-pub fn rewrite_elements<E: From<ListTooLong>>(
-    elements: &Column,
+/// What `rewrite` and `keep` say, with the place of the value that is to blame.
+pub fn rewrite_each<'v, E>(
+    values: impl Iterator<Item = &'v [u8]>,
     rewrite: &mut impl FnMut(&Column) -> Result<Column, Unwritten<usize, E>>,
-) -> Result<Column, Unwritten<usize, E>> {
-    let (mut all, mut part) = (Column::default(), Column::default());
-    for index in 0..elements.len() {
-        part.push(elements.get(index));
-        if is_full(&part) || index + 1 == elements.len() {
-            let before = all.len();
+    mut keep: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<u64, Unwritten<usize, E>> {
+    let (mut values, mut part, mut done) = (values.peekable(), Column::default(), 0);
+    while let Some(value) = values.next() {
+        part.push(value);
+        if is_full(&part) || values.peek().is_none() {
             let new = rewrite(&part);
-            let new = new.map_err(|Unwritten { value, cause }| Unwritten { value: value.map(|value| before + value), cause })?;
-            if all.bytes.len() + new.bytes.len() > LONGEST_LIST {
-                return Err(Unwritten { value: Some(index), cause: ListTooLong.into() });
+            let new = new.map_err(|Unwritten { value, cause }| Unwritten { value: value.map(|value| done + value), cause })?;
+            for value in new.iter() {
+                keep(value).map_err(|cause| Unwritten { value: Some(done), cause })?;
+                done += 1;
             }
-            new.iter().for_each(|element| all.push(element));
             part.clear();
         }
     }
-    Ok(all)
+    Ok(done as u64)
 }
 
 fn is_full(values: &Column) -> bool {

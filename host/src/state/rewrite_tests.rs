@@ -85,8 +85,9 @@ fn the_key_of_a_value_that_can_not_be_rewritten_is_told() {
         columns += 1;
         if columns == 2 { Err(Unwritten { value: Some(1), cause: Cause::Refused }) } else { Ok(values.clone()) }
     };
-    assert_eq!(rewrite_elements(&elements, &mut refuse).unwrap_err().value, Some(8), "seven in the first column");
-    assert_eq!(rewrite_elements(&Column::default(), &mut refuse).unwrap().len(), 0);
+    let refused = rewrite_each(elements.iter(), &mut refuse, |_| Ok(())).unwrap_err();
+    assert_eq!(refused.value, Some(8), "seven in the first column");
+    assert_eq!(rewrite_each(Column::default().iter(), &mut refuse, |_| Ok(())).unwrap(), 0);
 }
 
 #[test]
@@ -96,6 +97,19 @@ fn a_list_that_gets_too_long_is_refused() {
     let mut rewrite = |values: &Column| Ok::<_, Unwritten<usize, Cause>>(values.iter().map(|_| &large[..]).collect());
     let refused = state.rewrite(LIST, 0, &mut rewrite).unwrap_err();
     assert_eq!((refused.value.unwrap(), refused.cause), (b"a".to_vec(), Cause::TooLong));
-    let elements: Column = (0..40).map(|_| vec![0; 70_000]).collect();
-    assert_eq!(rewrite_elements(&elements, &mut rewrite).unwrap_err().cause, Cause::TooLong);
+}
+
+#[test]
+fn values_of_operator_state_are_kept_in_their_order_until_one_is_not_taken() {
+    let elements: Column = (0..40u8).map(|number| vec![number; 10_000]).collect();
+    let mut rewrite =
+        |values: &Column| Ok::<_, Unwritten<usize, Cause>>(values.iter().map(|value| [&b"new "[..], value].concat()).collect());
+    let mut kept = Vec::new();
+    let rewritten = rewrite_each(elements.iter(), &mut rewrite, |value| {
+        kept.push(value.to_vec());
+        if kept.len() <= 30 { Ok(()) } else { Err(Cause::TooLong) }
+    });
+    let refused = rewritten.unwrap_err();
+    assert_eq!((refused.value, refused.cause), (Some(30), Cause::TooLong));
+    assert!(kept.iter().zip(elements.iter()).all(|(new, old)| new[4..] == *old));
 }

@@ -33,6 +33,7 @@ pub(super) struct Exported {
     pub(super) finish: Option<ComponentExportIndex>,
     pub(super) snapshot: Option<ComponentExportIndex>,
     pub(super) checkpoint_complete: Option<ComponentExportIndex>,
+    pub(super) checkpoint_aborted: Option<ComponentExportIndex>,
     pub(super) close: Option<ComponentExportIndex>,
     pub(super) migrate: Option<ComponentExportIndex>,
 }
@@ -155,6 +156,7 @@ impl Exported {
             finish: hook(&world::FINISH_HOOK, "finish"),
             snapshot: hook(&world::SNAPSHOT_HOOK, "snapshot"),
             checkpoint_complete: hook(&world::CHECKPOINT_HOOKS, "checkpoint-complete"),
+            checkpoint_aborted: hook(&world::CHECKPOINT_ABORTED_HOOK, "checkpoint-aborted"),
             close: hook(&world::CLOSE_HOOK, "close"),
             migrate: hook(&world::MIGRATION, "migrate"),
         })

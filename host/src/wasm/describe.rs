@@ -53,6 +53,7 @@ fn nothing() -> Descriptor {
         finish_hook: false,
         snapshot_hook: false,
         checkpoint_hooks: false,
+        checkpoint_aborted_hook: false,
         close_hook: false,
         migration: false,
     }
@@ -90,6 +91,7 @@ fn check(described: wire::OperatorDescriptor, exported: &Exported) -> Checked<De
         finish_hook: exported.finish.is_some(),
         snapshot_hook: exported.snapshot.is_some(),
         checkpoint_hooks: exported.checkpoint_complete.is_some(),
+        checkpoint_aborted_hook: exported.checkpoint_aborted.is_some(),
         close_hook: exported.close.is_some(),
         migration: exported.migrate.is_some(),
     })

@@ -7,7 +7,7 @@ use wasmtime::{Trap, WasmBacktrace};
 use super::guest::Guest;
 use super::limits::{self, Limit, STACK_BYTES};
 use crate::plan::Limits;
-use crate::state::{LONGEST_LIST, ListTooLong};
+use crate::state::ListTooLong;
 
 /// What kind of failure it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +98,8 @@ impl fmt::Display for Exit {
 impl std::error::Error for Exit {}
 
 impl From<ListTooLong> for Failure {
-    fn from(_: ListTooLong) -> Self {
-        let limit = limits::bytes(LONGEST_LIST as u64);
-        Failure::new(Cause::HostCall, None, format!("made a list of more than {limit}"))
+    fn from(ListTooLong { most }: ListTooLong) -> Self {
+        Failure::new(Cause::HostCall, None, format!("made a list of more than {}", limits::bytes(most)))
     }
 }
 

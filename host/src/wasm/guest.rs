@@ -2,6 +2,7 @@
 //! The checks that several host functions share are here too.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::failure::{Exceeded, Misuse, Rejected};
@@ -32,6 +33,8 @@ pub(super) enum Phase {
     Snapshot,
     /// `checkpoint-complete`.
     CheckpointComplete,
+    /// `checkpoint-aborted`.
+    CheckpointAborted,
     /// `close`.
     Close,
 }
@@ -62,8 +65,10 @@ pub(super) struct Guest {
     pub(super) state: RefCell<KeyedState>,
     pub(super) operator_state: RefCell<OperatorState>,
     pub(super) outputs: RefCell<Vec<Outbox>>,
-    /// Records that the call rejected.
+    /// Records that the call rejected, in the order in which it did,
     pub(super) rejected: Vec<Rejected>,
+    /// and which they are.
+    pub(super) rejected_records: HashSet<usize>,
     /// What the guest said before it trapped.
     pub(super) panicked: Option<(Option<usize>, String)>,
     pub(super) memory: MemoryLimit,
@@ -105,6 +110,7 @@ impl Guest {
             operator_state: RefCell::new(state.operator),
             outputs: RefCell::new(outputs),
             rejected: Vec::new(),
+            rejected_records: HashSet::new(),
             panicked: None,
             memory: MemoryLimit::new(limits.memory),
             wasi: Wasi::new(facts.log.clone(), &facts.environment, Deadline::new(ticks), seed),
@@ -125,6 +131,7 @@ impl Guest {
         self.phase = phase;
         self.state.get_mut().begin(clock::wall_ms());
         self.rejected.clear();
+        self.rejected_records.clear();
         self.panicked = None;
         self.memory.refused = false;
         self.emitted.set(0);
@@ -170,6 +177,7 @@ impl Guest {
             Phase::Finish => format!("{function}: not to be called from `finish`"),
             Phase::Snapshot => format!("{function}: not to be called from `snapshot`"),
             Phase::CheckpointComplete => format!("{function}: not to be called from `checkpoint-complete`"),
+            Phase::CheckpointAborted => format!("{function}: not to be called from `checkpoint-aborted`"),
             Phase::Close => format!("{function}: not to be called from `close`"),
         }))
     }

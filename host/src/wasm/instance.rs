@@ -14,7 +14,7 @@ use super::log::GuestLog;
 use super::metrics::GuestMetrics;
 use super::wire::{BatchIn, ColumnIn};
 use crate::plan::{Limits, OnError, Variable};
-use crate::record::{Batch, Outbox};
+use crate::record::{AttemptId, Batch, Outbox};
 use crate::state::{KeyedState, OperatorState, SubtaskState};
 
 /// Where an instance runs, as far as its guest may know, and what it shares with the instances before and after it.
@@ -31,7 +31,7 @@ pub struct Context {
     /// How many key groups there are.
     pub max_parallelism: u16,
     /// Which attempt of the job.
-    pub attempt: u32,
+    pub attempt: AttemptId,
     /// The checkpoint that the attempt began from, if from one.
     pub restored_from: Option<u64>,
     /// The operator's `config`, as JSON.
@@ -52,7 +52,8 @@ impl Context {
             ("subtask".into(), self.subtask.to_string()),
             ("parallelism".into(), self.parallelism.to_string()),
             ("max-parallelism".into(), self.max_parallelism.to_string()),
-            ("attempt".into(), self.attempt.to_string()),
+            ("run".into(), self.attempt.run.to_string()),
+            ("attempt".into(), self.attempt.attempt.to_string()),
         ];
         context.extend(self.restored_from.map(|checkpoint| ("restored-from".into(), checkpoint.to_string())));
         Facts {
@@ -89,6 +90,7 @@ struct Functions {
     finish: Option<TypedFunc<(ColumnIn<'static>,), Returned>>,
     snapshot: Option<TypedFunc<(u64,), Returned>>,
     checkpoint_complete: Option<TypedFunc<(u64,), ()>>,
+    checkpoint_aborted: Option<TypedFunc<(u64,), ()>>,
     close: Option<TypedFunc<(), ()>>,
 }
 
@@ -162,9 +164,21 @@ impl Instance {
     /// # Errors
     /// As for [`Instance::process`].
     pub fn checkpoint_complete(&mut self, checkpoint: u64) -> Result<(), Failure> {
-        let Some(function) = self.functions.checkpoint_complete else { return Ok(()) };
+        self.tell(Phase::CheckpointComplete, self.functions.checkpoint_complete, checkpoint)
+    }
+
+    /// Tells the guest that `checkpoint` is given up; does nothing if it has no such hook. A transaction like [`Instance::process`].
+    ///
+    /// # Errors
+    /// As for [`Instance::process`].
+    pub fn checkpoint_aborted(&mut self, checkpoint: u64) -> Result<(), Failure> {
+        self.tell(Phase::CheckpointAborted, self.functions.checkpoint_aborted, checkpoint)
+    }
+
+    fn tell(&mut self, phase: Phase, hook: Option<TypedFunc<(u64,), ()>>, checkpoint: u64) -> Result<(), Failure> {
+        let Some(function) = hook else { return Ok(()) };
         let told = |store: &mut Store<Guest>, _: &Batch| function.call(store, (checkpoint,)).map(|()| (Ok(()),));
-        self.runner.transact(Phase::CheckpointComplete, &mut Batch::default(), told)
+        self.runner.transact(phase, &mut Batch::default(), told)
     }
 
     /// Has the guest close; does nothing if it has no such hook.
@@ -229,6 +243,7 @@ impl Functions {
             finish: exports.finish.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
             snapshot: exports.snapshot.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
             checkpoint_complete: exports.checkpoint_complete.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
+            checkpoint_aborted: exports.checkpoint_aborted.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
             close: exports.close.map(|hook| instance.get_typed_func(&mut *store, hook)).transpose()?,
         })
     }

@@ -9,7 +9,10 @@ const NAME_BYTES: usize = 100;
 
 /// The counters and gauges of one subtask.
 #[derive(Debug, Default)]
-pub struct GuestMetrics(Mutex<Book>);
+pub struct GuestMetrics {
+    book: Mutex<Book>,
+    kinds: Arc<Kinds>,
+}
 
 /// The value of a counter or gauge.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +22,10 @@ pub enum Reading {
     /// What was set last.
     Gauge(f64),
 }
+
+/// The names that an operator's subtasks use: which are counters, and how many subtasks use each.
+#[derive(Debug, Default)]
+struct Kinds(Mutex<HashMap<Arc<str>, (bool, usize)>>);
 
 #[derive(Debug, Default)]
 struct Book {
@@ -47,7 +54,33 @@ pub(super) enum Uncounted {
     TooManyNames,
 }
 
+impl Kinds {
+    /// A subtask begins to use a name. Returns whether it is of the kind that it has on others.
+    fn take(&self, name: &Arc<str>, is_counter: bool) -> bool {
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, subtasks) = kinds.entry(Arc::clone(name)).or_insert((is_counter, 0));
+        *subtasks += usize::from(*known == is_counter);
+        *known == is_counter
+    }
+
+    /// The call in which a subtask has begun to use a name has failed.
+    fn give_back(&self, name: &Arc<str>) {
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, subtasks)) = kinds.get_mut(name) {
+            *subtasks -= 1;
+            if *subtasks == 0 {
+                kinds.remove(name);
+            }
+        }
+    }
+}
+
 impl GuestMetrics {
+    /// Those of another subtask of the operator, where no name may be of another kind than here.
+    pub fn of_another_subtask(&self) -> Self {
+        GuestMetrics { book: Mutex::default(), kinds: Arc::clone(&self.kinds) }
+    }
+
     /// All that calls have counted, by name, in the order in which the names came up.
     pub fn readings(&self) -> Vec<(Arc<str>, Reading)> {
         let book = self.book();
@@ -59,7 +92,7 @@ impl GuestMetrics {
         let mut book = self.book();
         let place = match book.places.get(name) {
             Some(&place) => place,
-            None => book.add(name, by, limit)?,
+            None => book.add(name, by, limit, &self.kinds)?,
         };
         let metric = &mut book.metrics[place];
         let before = metric.pending;
@@ -91,20 +124,20 @@ impl GuestMetrics {
             }
         }
         if !succeeded {
-            metrics.truncate(*settled);
+            metrics.drain(*settled..).for_each(|metric| self.kinds.give_back(&metric.name));
             places.retain(|_, place| *place < *settled);
         }
         *settled = metrics.len();
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Book {
     /// A new metric of the kind of `first`, which is not counted yet. Returns its place.
-    fn add(&mut self, name: &str, first: Reading, limit: u64) -> Result<usize, Uncounted> {
+    fn add(&mut self, name: &str, first: Reading, limit: u64, kinds: &Kinds) -> Result<usize, Uncounted> {
         let fits = (1..=NAME_BYTES).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
         if !fits {
             let shown: String = name.chars().take(NAME_BYTES).flat_map(char::escape_debug).collect();
@@ -115,7 +148,11 @@ impl Book {
             return Err(Uncounted::TooManyNames);
         }
         let (name, place) = (Arc::<str>::from(name), self.metrics.len());
-        let reading = if let Reading::Counter(_) = first { Reading::Counter(0) } else { first };
+        let is_counter = matches!(first, Reading::Counter(_));
+        if !kinds.take(&name, is_counter) {
+            return Err(Uncounted::Misuse(format!("`{name}` is a {} on another subtask", if is_counter { "gauge" } else { "counter" })));
+        }
+        let reading = if is_counter { Reading::Counter(0) } else { first };
         self.metrics.push(Metric { name: Arc::clone(&name), reading, pending: None });
         self.places.insert(name, place);
         Ok(place)

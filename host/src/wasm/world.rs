@@ -35,6 +35,10 @@ pub(super) const CHECKPOINT_HOOKS: Interface =
     Interface { name: "cofferdam:operator/checkpoint-hooks@0.1.0", functions: &[("checkpoint-complete", "func(checkpoint: u64)")] };
 
 /// What an operator may export.
+pub(super) const CHECKPOINT_ABORTED_HOOK: Interface =
+    Interface { name: "cofferdam:operator/checkpoint-aborted-hook@0.1.0", functions: &[("checkpoint-aborted", "func(checkpoint: u64)")] };
+
+/// What an operator may export.
 pub(super) const CLOSE_HOOK: Interface = Interface { name: "cofferdam:operator/close-hook@0.1.0", functions: &[("close", "func()")] };
 
 /// What an operator may export.
@@ -44,7 +48,7 @@ pub(super) const MIGRATION: Interface = Interface {
 };
 
 /// All that an operator may export besides what it must.
-pub(super) const HOOKS: [Interface; 5] = [FINISH_HOOK, SNAPSHOT_HOOK, CHECKPOINT_HOOKS, CLOSE_HOOK, MIGRATION];
+pub(super) const HOOKS: [Interface; 6] = [FINISH_HOOK, SNAPSHOT_HOOK, CHECKPOINT_HOOKS, CHECKPOINT_ABORTED_HOOK, CLOSE_HOOK, MIGRATION];
 
 /// What operators may import, besides WASI.
 pub(super) const OFFERED: &[Interface] = &[

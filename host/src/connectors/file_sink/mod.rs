@@ -100,7 +100,8 @@ impl FileSink {
         }
     }
 
-    /// What older attempts of the run left in the staging directory. `attempt` itself has written nothing yet: what seems to be of it
+    /// What older attempts left in the staging directory; of older runs not what is whole, for a checkpoint of theirs may name it, and may
+    /// still be asked for. `attempt` itself has written nothing yet: what seems to be of it
     /// was left by a run whose checkpoints were removed, or is another job's, and may be of value there when it is whole.
     fn leftovers(&self, attempt: AttemptId) -> Result<Vec<PathBuf>> {
         let place = &self.place;
@@ -113,7 +114,7 @@ impl FileSink {
                     .error(&path, "is there already, though this attempt has written nothing yet")
                     .help("another job writes there: give the sink another `path`; if none does, remove the file"));
             }
-            if own.attempt.run == attempt.run && own.attempt <= attempt {
+            if own.attempt <= attempt && (own.attempt.run == attempt.run || !own.is_whole) {
                 leftovers.push(path);
             }
         }

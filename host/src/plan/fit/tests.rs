@@ -32,6 +32,7 @@ fn component(inputs: &[&str], outputs: &[&str]) -> Option<Descriptor> {
         finish_hook: false,
         snapshot_hook: false,
         checkpoint_hooks: false,
+        checkpoint_aborted_hook: false,
         close_hook: false,
         migration: false,
     })

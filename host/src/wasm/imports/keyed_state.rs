@@ -7,7 +7,7 @@ use wasmtime::component::{Linker, WasmList};
 
 use super::map_state;
 use crate::plan::StateKind;
-use crate::state::{LONGEST_LIST, ListTooLong};
+use crate::state::ListTooLong;
 use crate::wasm::failure::{Exceeded, Misuse};
 use crate::wasm::guest::{Guest, check_column, check_len};
 use crate::wasm::limits::{self, STATE_VALUE};
@@ -82,8 +82,8 @@ fn list_append(store: Store<'_>, (state, keys, values): (u32, WasmList<u32>, Col
     guest.check_keys(keys, NAME)?;
     check_len("`keys`", keys.len(), ends.len(), NAME)?;
     let appended = guest.state.borrow_mut().list_append(state, &guest.call, keys, ends, bytes);
-    let limit = limits::bytes(LONGEST_LIST as u64);
-    appended.map_err(|ListTooLong| Misuse(format!("{NAME}: the list of one key would have more than {limit}")).into())
+    appended
+        .map_err(|ListTooLong { most }| Misuse(format!("{NAME}: the list of one key would have more than {}", limits::bytes(most))).into())
 }
 
 fn list_replace(store: Store<'_>, (state, key, values): (u32, u32, ColumnOut)) -> wasmtime::Result<()> {

@@ -18,9 +18,10 @@ type Store<'a> = StoreContextMut<'a, Guest>;
 const LISTS: &[StateKind] = &[StateKind::OperatorList, StateKind::OperatorUnionList];
 /// Reading is harmless whenever there is state.
 pub(super) const READING: &[Phase] =
-    &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete, Phase::Close];
+    &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete, Phase::CheckpointAborted, Phase::Close];
 /// After `close` nothing is written any more.
-const WRITING: &[Phase] = &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete];
+const WRITING: &[Phase] =
+    &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete, Phase::CheckpointAborted];
 
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("cofferdam:operator/operator-state@0.1.0")?;

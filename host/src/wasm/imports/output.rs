@@ -43,6 +43,7 @@ fn emit(store: Store<'_>, (port, keys, values, timestamps): (u32, EmitKeys, Colu
             let key_of = key_of.as_le_slice(&store);
             check_len("`known`", key_of.len(), ends.len(), EMIT)?;
             guest.check_keys(key_of, EMIT)?;
+            guest.count_emitted(key_of.iter().map(|&key| guest.call.keys.get(key as usize).len()).sum())?;
             outbox.emit_known(&guest.call, key_of, ends, bytes, timestamps);
         }
         EmitKeys::Fresh(keys) => {
@@ -64,10 +65,11 @@ fn reject(mut store: Store<'_>, (record, message): (u32, WasmStr)) -> wasmtime::
     if record >= records {
         return Err(Misuse(format!("{NAME}: record {record} is beyond the {records} records of this call")).into());
     }
-    if guest.rejected.iter().any(|rejected| rejected.record == record) {
+    let message = one_line(&message.to_str(&store)?);
+    let guest = store.data_mut();
+    if !guest.rejected_records.insert(record) {
         return Err(Misuse(format!("{NAME}: record {record} was rejected twice")).into());
     }
-    let message = one_line(&message.to_str(&store)?);
-    store.data_mut().rejected.push(Rejected { record, message });
+    guest.rejected.push(Rejected { record, message });
     Ok(())
 }

@@ -12,7 +12,8 @@ use crate::wasm::metrics::Reading;
 
 type Store<'a> = StoreContextMut<'a, Guest>;
 
-const RUNNING: &[Phase] = &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete, Phase::Close];
+const RUNNING: &[Phase] =
+    &[Phase::Open, Phase::Process, Phase::Finish, Phase::Snapshot, Phase::CheckpointComplete, Phase::CheckpointAborted, Phase::Close];
 
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("cofferdam:operator/runtime@0.1.0")?;

@@ -102,6 +102,17 @@ fn a_call_emits_a_bounded_amount() {
 }
 
 #[test]
+fn keys_of_the_call_that_are_emitted_count_like_others() {
+    let emit = emit(0, &known(KEYS), ENDS, BYTES, NONE);
+    let key = "k".repeat(6 << 10);
+    let limits = Limits { emitted: 10 << 10, ..limits() };
+    let emits =
+        |body: String| open(&guest(body).load().unwrap(), limits).map_err(|u| u.failure).unwrap().process(0, &mut words(&[&key, "b"]));
+    assert_eq!(emits(emit.clone()), Ok(()));
+    assert_eq!(emits(emit.repeat(2)).unwrap_err().message, "emitted more in one call than its limit of 10 KiB (limits.emitted)");
+}
+
+#[test]
 fn a_call_writes_and_reads_a_bounded_amount() {
     let small = Limits { written: 64 << 10, read: 64 << 10, ..limits() };
     let told = |body: String| {

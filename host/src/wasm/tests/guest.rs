@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::plan::{Limits, OnError};
-use crate::record::{Batch, Outbox, Shape, hash_key};
+use crate::record::{AttemptId, Batch, Outbox, Shape, hash_key};
 use crate::state::SubtaskState;
 use crate::wasm::{Component, Context, Engine, Failure, GuestLog, Instance, Unopened};
 
@@ -168,7 +168,7 @@ pub(super) fn context() -> Context {
         subtask: 0,
         parallelism: 1,
         max_parallelism: 128,
-        attempt: 1,
+        attempt: AttemptId { run: 1, attempt: 1 },
         restored_from: None,
         config: "{}".into(),
         environment: [].into(),

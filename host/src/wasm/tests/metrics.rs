@@ -63,6 +63,19 @@ fn a_counter_stays_at_the_highest_number() {
 }
 
 #[test]
+fn a_name_is_of_one_kind_on_all_subtasks_once_a_call_with_it_has_succeeded() {
+    let first = context();
+    let second = Context { metrics: Arc::new(first.metrics.of_another_subtask()), ..context() };
+    let counts = |context: &Context, body: String| open(&guest(body), context, limits()).process(0, &mut words(&["a"]));
+    counts(&first, count(1, 1) + "unreachable").unwrap_err();
+    assert_eq!(counts(&second, gauge(1, 1.0)), Ok(()));
+    let failure = counts(&first, count(1, 1)).unwrap_err();
+    assert_eq!(failure.message, "misused the host: runtime.count: `a` is a gauge on another subtask");
+    assert_eq!(counts(&first, gauge(1, 2.0)), Ok(()));
+    assert_eq!(readings(&first.metrics), [("a".to_owned(), Reading::Gauge(2.0))]);
+}
+
+#[test]
 fn names_are_checked_and_limited() {
     let limits = Limits { metrics: 2, ..limits() };
     let failed = |body: String| {

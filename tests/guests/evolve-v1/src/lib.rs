@@ -52,5 +52,10 @@ pub struct Evolve {
     last: ValueState<Number>,
     #[state(version = 1)]
     locals: OperatorListState<Seen>,
+    #[state(version = 1)]
+    rules: BroadcastState<String, Seen>,
+    /// The first subtasks, which nobody writes again.
+    #[state(version = 1)]
+    first: UnionListState<Number>,
     subtask: u32,
 }

@@ -75,5 +75,10 @@ pub struct Evolve {
     last: ValueState<Number>,
     #[state(version = 2, migrate(3 => from_v3))]
     locals: OperatorListState<Seen>,
+    #[state(version = 2, migrate(3 => from_v3))]
+    rules: BroadcastState<String, Seen>,
+    /// The first subtasks, which nobody writes again.
+    #[state(version = 2, migrate(3 => number_from_v3))]
+    first: UnionListState<Number>,
     subtask: u32,
 }

@@ -57,5 +57,10 @@ pub struct Evolve {
     last: ValueState<Number>,
     #[state(version = 2)]
     locals: OperatorListState<Seen>,
+    #[state(version = 2)]
+    rules: BroadcastState<String, Seen>,
+    /// The first subtasks, which nobody writes again.
+    #[state(version = 2)]
+    first: UnionListState<Number>,
     subtask: u32,
 }

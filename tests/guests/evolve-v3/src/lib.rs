@@ -88,5 +88,10 @@ pub struct Evolve {
     last: ValueState<Number>,
     #[state(version = 3, migrate(2 => from_v2))]
     locals: OperatorListState<Seen>,
+    #[state(version = 3, migrate(2 => from_v2))]
+    rules: BroadcastState<String, Seen>,
+    /// The first subtasks, which nobody writes again.
+    #[state(version = 3, migrate(2 => number_from_v2))]
+    first: UnionListState<Number>,
     subtask: u32,
 }

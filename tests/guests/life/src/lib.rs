@@ -20,7 +20,7 @@ pub struct Life {
 struct Config {
     /// Whether it makes its name its own when it is opened, rather than leaving the list as it is.
     rename: bool,
-    /// The hook that panics: "snapshot", "checkpoint-complete" or "close".
+    /// The hook that panics: "snapshot", "checkpoint-complete", "checkpoint-aborted" or "close".
     panics: String,
     /// The snapshot hook fails from this checkpoint on.
     fails_at: Option<u64>,
@@ -59,6 +59,7 @@ impl Life {
     #[snapshot]
     fn snapshot(&mut self, checkpoint: u64) -> Result<()> {
         self.panic_in("snapshot");
+        self.say(format_args!("barrier {checkpoint}"));
         if self.subtask == 0 {
             self.checkpoints.push(checkpoint);
         }
@@ -72,6 +73,12 @@ impl Life {
     fn complete(&mut self, checkpoint: u64) {
         self.panic_in("checkpoint-complete");
         self.say(format_args!("complete {checkpoint}"));
+    }
+
+    #[checkpoint_aborted]
+    fn aborted(&mut self, checkpoint: u64) {
+        self.panic_in("checkpoint-aborted");
+        self.say(format_args!("aborted {checkpoint}"));
     }
 
     #[close]
