@@ -7,9 +7,11 @@
 // Row 1: what everything else speaks.
 pub mod clock;
 pub mod codec;
+pub mod durable;
 pub mod error;
 pub mod record;
 pub mod telemetry;
+pub mod tls;
 
 // Row 2: plain data and pure decisions.
 pub mod config;

@@ -37,7 +37,8 @@ pub fn main() -> ExitCode {
 /// The exit code of a run that did not fail.
 fn run(args: &RunArgs, output: Output) -> Result<u8> {
     let plan = config::load(&args.job.file, &Overrides { parallelism: args.job.parallelism })?;
-    let options = job::Options { fresh: args.fresh, from: args.from.clone(), allow_duplicates: args.allow_duplicates };
+    let options =
+        job::Options { fresh: args.fresh, from: args.from.clone(), allow_duplicates: args.allow_duplicates, ..Default::default() };
     let console = Arc::new(Console::begin(&plan));
     let ended = job::run(&plan, &options, console.clone());
     console.end();

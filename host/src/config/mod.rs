@@ -41,7 +41,14 @@ const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Of kind [`Kind::Config`]: the file can't be read, or its faults, all of them, in the order in which they stand in the file.
 pub fn load(path: &Path, overrides: &Overrides) -> Result<Plan> {
-    let text = read(path)?;
+    parse(path, text(path)?, overrides)
+}
+
+/// Reads the text of a job file which lies, or might lie, at `path`. Paths in it count from the directory above.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(path: &Path, text: String, overrides: &Overrides) -> Result<Plan> {
     let absolute = std::path::absolute(path).map_err(|error| unreadable(path, &error))?;
     // The root directory can't be read as a file, so there is a parent.
     let base = absolute.parent().unwrap_or(Path::new("/"));
@@ -50,7 +57,11 @@ pub fn load(path: &Path, overrides: &Overrides) -> Result<Plan> {
     faults.into_result(plan)
 }
 
-fn read(path: &Path) -> Result<String> {
+/// The text of the job file at `path`.
+///
+/// # Errors
+/// Of kind [`Kind::Config`]: it can't be read.
+pub fn text(path: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;

@@ -7,9 +7,11 @@ use toml::Spanned;
 
 use super::faults::Span;
 use super::section::{Section, one_of};
-use super::setting::{AtLeast, LocalPath, Setting, Whole};
+use super::setting::{AtLeast, ComponentName, LocalPath, Setting, Whole};
 use super::{grants, limits};
-use crate::plan::{Distribution, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings};
+use crate::plan::{
+    ComponentRef, Distribution, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings,
+};
 
 /// A node as far as it could be read.
 pub(super) struct Draft {
@@ -119,7 +121,10 @@ impl Reader<'_> {
     }
 
     fn operator(&mut self) -> Option<OperatorSettings> {
-        let component = self.section.required::<LocalPath>("component").map(|component| self.base.join(component.into_inner().0));
+        let component = self.section.required::<ComponentName>("component").map(|component| match component.into_inner().0 {
+            ComponentRef::File(path) => ComponentRef::File(self.base.join(path)),
+            kept => kept,
+        });
         let config = self.section.json("config");
         let limits = limits::read(&mut self.section);
         let grants = grants::read(&mut self.section);

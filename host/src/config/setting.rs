@@ -182,6 +182,21 @@ impl Setting for LocalPath {
     }
 }
 
+/// What an operator runs; a path is not yet absolute.
+pub(super) struct ComponentName(pub(super) plan::ComponentRef);
+
+impl Setting for ComponentName {
+    const EXAMPLE: &'static str = "\"delays.wasm\"";
+
+    fn expected() -> String {
+        "a path or a file:// URL, or name@version or a digest of a component that the host has".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        value.as_str()?.parse().ok().map(ComponentName)
+    }
+}
+
 /// A place in the local file system, not yet absolute, or in a bucket.
 pub(super) struct Anywhere(pub(super) plan::Location);
 

@@ -9,8 +9,8 @@ use proptest::sample::subsequence;
 use super::*;
 use crate::error::Problem;
 use crate::plan::{
-    Access, CheckpointSettings, Compression, Distribution, Input, Limits, Mode, NodeKind, Restart, SinkSettings, SourceKind, Variable,
-    WordsSettings,
+    Access, CheckpointSettings, ComponentRef, Compression, Distribution, Input, Limits, Mode, NodeKind, Restart, SinkSettings, SourceKind,
+    Variable, WordsSettings,
 };
 
 const GOOD: &str = r#"format = 1
@@ -103,7 +103,7 @@ fn every_setting_reaches_the_plan() {
     let NodeKind::Operator(parse) = &plan.nodes[1].kind else { panic!("{:?}", plan.nodes[1]) };
     assert_eq!((&parse.config, parse.limits), (&serde_json::json!({}), crate::plan::Limits::default()));
     let NodeKind::Operator(delays) = &plan.nodes[2].kind else { panic!("{:?}", plan.nodes[2]) };
-    assert_eq!(delays.component, dir.join("delays.wasm"));
+    assert_eq!(delays.component, ComponentRef::File(dir.join("delays.wasm")));
     assert_eq!(delays.config, serde_json::json!({ "by": "carrier", "limits": [1, 2.5], "since": "2013-01-01" }));
     assert_eq!((delays.limits.memory, delays.limits.time), (64 << 20, Duration::from_secs(5)));
 

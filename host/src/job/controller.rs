@@ -304,6 +304,8 @@ impl Controller {
             records_out: sum(|kind| matches!(kind, NodeKind::Sink(_)), |metrics, node| metrics.node(node).records_out),
             checkpoints: self.totals.checkpoints,
             last_checkpoint: self.totals.last,
+            failed_checkpoints: self.cycle.tally().failed,
+            checkpoint_bytes: self.totals.bytes,
             health: self.health(),
         }
     }

@@ -24,11 +24,13 @@ mod upload;
 
 pub use crate::checkpoint::listing::{Broken, Listed, Listing};
 pub use crate::checkpoint::manifest::Fate;
-pub use crate::dataflow::{OwnMetrics, Pauses};
+pub use crate::dataflow::{Metrics, OwnMetrics, Pauses};
+pub use attempt::{attempts, newest_attempt};
 pub use checkpoints::{checkpoints, checkpoints_in};
 pub use inspect::{ComponentInspection, Inspection, inspect};
 pub use notice::{Notice, Observer, in_seconds};
 pub use order::{End, Order};
-pub use prepare::{OperatorReport, Report, SourceReport};
-pub use run::{Options, run, validate};
+pub use prepare::{OperatorReport, Prepared, Report, SourceReport, cache_dir};
+pub use run::{Options, run, runtime, validate};
+pub use signal::Signals;
 pub use summary::{FailedAttempt, Health, NodeTotals, Outcome, Progress, Restored, Summary};

@@ -1,8 +1,10 @@
 //! What a running job tells whoever watches it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::dataflow::Metrics;
 use crate::record::AttemptId;
 
 use super::{End, Health, Progress, Restored};
@@ -105,4 +107,6 @@ pub trait Observer: Send + Sync {
     fn notice(&self, notice: &Notice);
     /// Where the job stands; about five times a second.
     fn progress(&self, progress: &Progress);
+    /// An attempt has begun, which counts here.
+    fn began(&self, _metrics: &Arc<Metrics>) {}
 }

@@ -6,9 +6,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::error::{Error, Kind, Result};
 use crate::plan::Plan;
+use crate::record::AttemptId;
+use crate::wasm::Engine;
 
 use super::attempt::attempts;
-use super::prepare::{Prepared, Report};
+use super::prepare::{Prepared, Report, cache_dir};
 use super::signal::Signals;
 use super::{End, Observer, Order, Summary};
 
@@ -21,6 +23,11 @@ pub struct Options {
     pub from: Option<String>,
     /// Begin from `from` even if output of newer checkpoints is published already.
     pub allow_duplicates: bool,
+    /// The newest attempt when this was asked for, see [`super::newest_attempt`]. If there is a newer one, it has begun as asked, and the job
+    /// goes on from there, be it from its end. None: the job begins now.
+    pub since: Option<AttemptId>,
+    /// Nobody is there to mend what is wrong: an attempt that does not begin is followed by another like one that fails.
+    pub unattended: bool,
 }
 
 /// Loads and checks everything that a job needs, without touching anything of it.
@@ -28,10 +35,10 @@ pub struct Options {
 /// # Errors
 /// What is not in order.
 pub fn validate(plan: &Plan) -> Result<Report> {
-    Ok(Prepared::new(plan)?.report())
+    Ok(Prepared::new(plan, &Engine::new(cache_dir())?)?.report())
 }
 
-/// Runs a job until its input has ended, it is stopped by SIGINT or SIGTERM, or it fails for good: an attempt that fails is followed by
+/// Runs a job in the foreground until its input has ended, it is stopped by SIGINT or SIGTERM, or it fails for good: an attempt that fails is followed by
 /// another, from the newest checkpoint, as the job's restart strategy says. A second signal ends the process.
 ///
 /// # Errors
@@ -39,11 +46,16 @@ pub fn validate(plan: &Plan) -> Result<Report> {
 pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Result<Summary> {
     let named = |error: Error| error.context(format!("job `{}`", plan.name));
     // Guests never run on the runtime's threads, and loading a component runs its `describe`.
-    let prepared = Arc::new(Prepared::new(plan).map_err(named)?);
+    let engine = Engine::new(cache_dir())?;
+    let prepared = Arc::new(Prepared::new(plan, &engine).map_err(named)?);
     runtime()?.block_on(async { attempts(prepared, options, observer, &mut listen()?).await }).map_err(named)
 }
 
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
+/// What jobs run in, besides their workers.
+///
+/// # Errors
+/// Kind `Internal` if there are no threads for it.
+pub fn runtime() -> Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(|error| Error::new(Kind::Internal, format!("no asynchronous runtime: {error}")))
 }

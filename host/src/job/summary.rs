@@ -113,6 +113,10 @@ pub struct Progress {
     pub checkpoints: u64,
     /// The last one's number.
     pub last_checkpoint: Option<u64>,
+    /// Checkpoints that failed.
+    pub failed_checkpoints: u64,
+    /// Bytes of state written by those committed.
+    pub checkpoint_bytes: u64,
     /// How its checkpoints fare.
     pub health: Health,
 }

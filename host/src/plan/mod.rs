@@ -3,6 +3,7 @@
 mod access;
 mod chain;
 mod checkpoint;
+mod component;
 mod descriptor;
 mod difference;
 mod fit;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 pub use access::Access;
 pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
 pub use checkpoint::{CheckpointSettings, Compression, Mode};
+pub use component::{ComponentRef, is_digest};
 pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema};
 pub use fit::fit;
 pub use grants::{Grants, Variable};
@@ -88,6 +90,17 @@ pub enum NodeKind {
     Sink(SinkSettings),
 }
 
+impl NodeKind {
+    /// As it is called in answers.
+    pub fn name(&self) -> &'static str {
+        match self {
+            NodeKind::Source(_) => "source",
+            NodeKind::Operator(_) => "operator",
+            NodeKind::Sink(_) => "sink",
+        }
+    }
+}
+
 /// A `[[source]]` of a job file.
 #[derive(Clone, Debug)]
 pub struct SourceSettings {
@@ -138,8 +151,8 @@ pub enum Distribution {
 /// An `[[operator]]` of a job file.
 #[derive(Clone, Debug)]
 pub struct OperatorSettings {
-    /// The component's file, absolute.
-    pub component: PathBuf,
+    /// Its component.
+    pub component: ComponentRef,
     /// Handed to the operator as JSON.
     pub config: serde_json::Value,
     /// What an instance may use.

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::plan::{CheckpointSettings, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings};
+use crate::plan::{
+    CheckpointSettings, ComponentRef, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings,
+};
 
 fn schema(text: &str) -> Schema {
     Schema(text.into())
@@ -39,7 +41,7 @@ fn component(inputs: &[&str], outputs: &[&str]) -> Option<Descriptor> {
 
 fn operator() -> NodeKind {
     let settings = OperatorSettings {
-        component: "c.wasm".into(),
+        component: ComponentRef::File("c.wasm".into()),
         config: serde_json::json!({}),
         limits: Limits::default(),
         grants: Grants::default(),
