@@ -26,8 +26,12 @@ pub mod wasm;
 // Row 4: the engine.
 pub mod dataflow;
 
-// Row 5: jobs.
+// Row 5: jobs, and many of them in a host.
 pub mod job;
+pub mod service;
+
+// Row 6: the host's REST interface.
+pub mod api;
 
 // Row 7: the command line.
 pub mod cli;

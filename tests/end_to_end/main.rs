@@ -59,6 +59,8 @@ mod s3;
 #[cfg(test)]
 mod s3_faults;
 #[cfg(test)]
+mod serve;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod stdout;

@@ -1,5 +1,6 @@
 //! What the command line takes, and the help that it gives.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -18,15 +19,25 @@ Exit codes:
   5    a checkpoint is missing, broken, or does not fit the job
   6    a directory or store can't be read or written
   7    a newer attempt of the same job has taken over
+  8    the host can't be reached
+  9    the host has no such job or component
+  10   the job or component is not in a state in which this can be done
+  11   the host wants to know who asks
   70   a bug in cofferdam
   130  stopped by SIGINT (Ctrl-C), with a last checkpoint; 143 by SIGTERM";
+
+/// As in Flink.
+const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
+const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8081";
 
 const EXAMPLES: &str = "\
 Examples:
   cofferdam validate job.toml
   cofferdam run job.toml -p 4
   cofferdam checkpoints job.toml
-  cofferdam inspect delays.wasm";
+  cofferdam inspect delays.wasm
+  cofferdam serve --data-dir data
+  cofferdam deploy job.toml";
 
 const RUN_EXAMPLES: &str = "\
 A job that was stopped or failed goes on from its last checkpoint when it is run again.
@@ -85,6 +96,33 @@ pub(super) enum Command {
         #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
         file: Location,
     },
+    /// Runs a host: many jobs, which are deployed to it and come back when it does
+    #[command(after_help = EXIT_CODES)]
+    Serve(ServeArgs),
+    /// Deploys a job to a host, with its components, and waits until it runs
+    #[command(after_help = EXIT_CODES)]
+    Deploy(DeployArgs),
+    /// Lists the jobs of a host
+    #[command(after_help = EXIT_CODES)]
+    List(HostArgs),
+    /// Tells all about a job of a host
+    #[command(after_help = EXIT_CODES)]
+    Describe(JobArgs),
+    /// Stops a job of a host with a last checkpoint, from which it goes on when it is deployed again
+    #[command(after_help = EXIT_CODES)]
+    Stop(StopArgs),
+    /// Ends a job of a host at once
+    #[command(after_help = EXIT_CODES)]
+    Cancel(JobArgs),
+    /// Has a job of a host go on with another parallelism, from a last checkpoint
+    #[command(after_help = EXIT_CODES)]
+    Rescale(RescaleArgs),
+    /// Has a host forget a job that has ended; its checkpoints and output stay
+    #[command(after_help = EXIT_CODES)]
+    Forget(JobArgs),
+    /// Components that a host keeps
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Component(ComponentCommand),
     /// Lists the checkpoints of a job with what they took, and those that failed
     #[command(after_help = format!("{CHECKPOINTS}\n\n{EXIT_CODES}"))]
     Checkpoints {
@@ -92,6 +130,111 @@ pub(super) enum Command {
         #[arg(value_name = "JOB.toml|JOB-DIR", value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
         job: Location,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ServeArgs {
+    /// Where the host keeps its jobs and components, for itself alone; made if it is missing
+    #[arg(long, env = "COFFERDAM_DATA_DIR", value_name = "DIR")]
+    pub(super) data_dir: PathBuf,
+
+    /// Where to listen; port 0 is any that is free
+    #[arg(long, default_value = DEFAULT_LISTEN, value_name = "ADDRESS:PORT")]
+    pub(super) listen: SocketAddr,
+}
+
+/// Which host is asked.
+#[derive(Debug, clap::Args)]
+pub(super) struct HostArgs {
+    /// Where the host is
+    #[arg(long, env = "COFFERDAM_ADDRESS", default_value = DEFAULT_ADDRESS, value_name = "URL")]
+    pub(super) address: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct JobArgs {
+    /// The job's name
+    #[arg(value_name = "JOB")]
+    pub(super) job: String,
+
+    #[command(flatten)]
+    pub(super) host: HostArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct StopArgs {
+    #[command(flatten)]
+    pub(super) job: JobArgs,
+
+    /// End as if all input ended here: operators finish, and nothing is left to go on with
+    #[arg(long)]
+    pub(super) drain: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RescaleArgs {
+    #[command(flatten)]
+    pub(super) job: JobArgs,
+
+    /// Worker threads from now on
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=32_768))]
+    pub(super) parallelism: u16,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ComponentCommand {
+    /// Gives a host a component
+    Push {
+        /// The component's file
+        file: PathBuf,
+
+        /// Its name in the host, in place of the one that it gives itself
+        #[arg(long)]
+        name: Option<String>,
+
+        #[command(flatten)]
+        host: HostArgs,
+    },
+    /// Lists the components that a host keeps
+    List(HostArgs),
+    /// Tells all about a component that a host keeps
+    Inspect(ComponentArgs),
+    /// Removes a component from a host; refused while a job uses it
+    Rm(ComponentArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ComponentArgs {
+    /// Its digest, or name@version
+    pub(super) component: String,
+
+    #[command(flatten)]
+    pub(super) host: HostArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct DeployArgs {
+    #[command(flatten)]
+    pub(super) job: JobFile,
+
+    #[command(flatten)]
+    pub(super) host: HostArgs,
+
+    /// Begin without state, under a new run, even if there are checkpoints
+    #[arg(long)]
+    pub(super) fresh: bool,
+
+    /// Begin from this checkpoint, by number or by the path or URL of its manifest, instead of the last one
+    #[arg(short = 's', long = "from", value_name = "CHECKPOINT", conflicts_with = "fresh")]
+    pub(super) from: Option<String>,
+
+    /// Accept that output which is published already will be published again
+    #[arg(long)]
+    pub(super) allow_duplicates: bool,
+
+    /// Don't wait until the job runs
+    #[arg(long)]
+    pub(super) detach: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -171,7 +314,7 @@ mod tests {
 
     #[test]
     fn the_help_lists_each_exit_code() {
-        for kind in [Kind::Job, Kind::Config, Kind::Component, Kind::Checkpoint, Kind::Storage, Kind::Fenced, Kind::Internal] {
+        for kind in Kind::ALL {
             let code = kind.exit_code().to_string();
             assert!(EXIT_CODES.lines().any(|line| line.split_whitespace().next() == Some(&code)), "{kind:?}");
         }

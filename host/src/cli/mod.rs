@@ -3,8 +3,12 @@
 
 mod args;
 mod checkpoints;
+mod client;
+mod components;
 mod console;
 mod failure;
+mod remote;
+mod serve;
 mod summary;
 mod text;
 
@@ -29,6 +33,15 @@ pub fn main() -> ExitCode {
         Command::Run(command) => run(command, args.output),
         Command::Validate(job) => validate(job, args.output),
         Command::Inspect { file } => inspect(file, args.output),
+        Command::Serve(command) => serve::serve(command, args.output),
+        Command::Deploy(command) => remote::deploy(command, args.output),
+        Command::List(host) => remote::list(host, args.output),
+        Command::Describe(job) => remote::describe(job, args.output),
+        Command::Stop(command) => remote::stop(command, args.output),
+        Command::Cancel(job) => remote::cancel(job, args.output),
+        Command::Rescale(command) => remote::rescale(command, args.output),
+        Command::Forget(job) => remote::forget(job, args.output),
+        Command::Component(command) => components::run(command, args.output),
         Command::Checkpoints { job } => checkpoints(job, args.output),
     };
     ExitCode::from(done.unwrap_or_else(|error| failure::tell(&error, args.output)))
@@ -37,10 +50,9 @@ pub fn main() -> ExitCode {
 /// The exit code of a run that did not fail.
 fn run(args: &RunArgs, output: Output) -> Result<u8> {
     let plan = config::load(&args.job.file, &Overrides { parallelism: args.job.parallelism })?;
-    let options =
-        job::Options { fresh: args.fresh, from: args.from.clone(), allow_duplicates: args.allow_duplicates, ..Default::default() };
+    let begin = job::Options { fresh: args.fresh, from: args.from.clone(), allow_duplicates: args.allow_duplicates, ..Default::default() };
     let console = Arc::new(Console::begin(&plan));
-    let ended = job::run(&plan, &options, console.clone());
+    let ended = job::run(&plan, &begin, console.clone());
     console.end();
     let summary = ended?;
     match output {

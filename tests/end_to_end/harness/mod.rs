@@ -1,6 +1,7 @@
 //! What the tests have in common: a directory with a job in it, the processes that run it, and what they leave on disk.
 
 mod checkpoints;
+mod host;
 mod job_file;
 mod kills;
 mod place;

@@ -62,6 +62,7 @@ impl Place {
         command.current_dir(self.0.path()).args(args).stdin(Stdio::null());
         // Compiled components are shared between tests.
         command.env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")).env_remove("COFFERDAM_LOG");
+        ["COFFERDAM_ADDRESS", "COFFERDAM_DATA_DIR", "COFFERDAM_TOKEN"].iter().for_each(|name| _ = command.env_remove(name));
         command
     }
 

@@ -1,0 +1,28 @@
+//! The REST interface of a host, under `/v1`, with paths as Flink's where it has them. Requests only pass on to `service`, on threads that
+//! may wait; so what a request has begun comes to its end even if whoever has asked is gone.
+
+mod components;
+mod extract;
+mod jobs;
+mod problem;
+mod server;
+
+pub use components::Components;
+pub use jobs::{DeployRequest, Jobs, RescaleRequest, StopRequest};
+pub use problem::Problem;
+pub use server::{Serving, openapi};
+
+use std::sync::Arc;
+
+use crate::error::{Error, Kind, Result};
+use crate::service::Host;
+
+/// What handlers work with.
+type Shared = axum::extract::State<Arc<Host>>;
+
+/// Does `work` on a thread that may wait.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|panic| Error::new(Kind::Internal, format!("answering the request panicked: {panic}"))).flatten();
+    done.map_err(|error| Problem::from(&error))
+}

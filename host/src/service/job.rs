@@ -1,0 +1,255 @@
+//! [`Job`]: one job of a host, from its deployment on: what is wanted of it, written down before it is done, and where it stands.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use super::deployment::{Deployment, Ended, Wanted};
+use super::state::JobState;
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::job::{Metrics, Order, Progress};
+use crate::record::AttemptId;
+
+/// One job of a host.
+pub struct Job {
+    name: String,
+    dir: PathBuf,
+    /// Held while a command is written down and passed on, so that commands happen one after the other.
+    deployment: Mutex<Deployment>,
+    live: Mutex<Live>,
+    /// The task that runs it.
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Where a job stands. Held for moments only.
+pub(super) struct Live {
+    pub(super) state: JobState,
+    /// Since when, RFC 3339.
+    pub(super) since: String,
+    pub(super) parallelism: u16,
+    pub(super) attempt: Option<AttemptId>,
+    pub(super) restored_from: Option<u64>,
+    pub(super) restarts: u64,
+    pub(super) progress: Progress,
+    /// Why the newest checkpoint has failed.
+    pub(super) reason: Option<String>,
+    pub(super) last_error: Option<String>,
+    /// Uid and kind of each node, once they are known.
+    pub(super) nodes: Vec<(String, &'static str)>,
+    pub(super) metrics: Option<Arc<Metrics>>,
+    /// What it is told goes here, while it runs.
+    orders: Option<UnboundedSender<Order>>,
+    /// It was told to stop only to begin again.
+    pub(super) begins_again: bool,
+}
+
+impl Live {
+    fn new(deployment: &Deployment) -> Self {
+        let (state, since) = match &deployment.ended {
+            Some(ended) => (ended.state, ended.time.clone()),
+            None => (JobState::Created, clock::wall_text()),
+        };
+        Live {
+            state,
+            since,
+            parallelism: deployment.parallelism.unwrap_or(0),
+            attempt: None,
+            restored_from: None,
+            restarts: 0,
+            progress: Progress::default(),
+            reason: None,
+            last_error: None,
+            nodes: Vec::new(),
+            metrics: None,
+            orders: None,
+            begins_again: false,
+        }
+    }
+
+    /// A job that is ending stays so, whatever its attempts still go through.
+    pub(super) fn enter(&mut self, state: JobState) {
+        let is_ending = matches!(self.state, JobState::Stopping | JobState::Cancelling);
+        if self.state != state && (!is_ending || state.is_end() || state == JobState::Cancelling) {
+            (self.state, self.since) = (state, clock::wall_text());
+        }
+    }
+}
+
+impl Job {
+    /// A job with this deployment, which is written down already.
+    pub(super) fn new(dir: PathBuf, deployment: Deployment) -> Self {
+        let live = Mutex::new(Live::new(&deployment));
+        Job { name: deployment.name.clone(), dir, deployment: Mutex::new(deployment), live, task: Mutex::default() }
+    }
+
+    /// Its name, which is its id.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn deployment(&self) -> MutexGuard<'_, Deployment> {
+        self.deployment.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its deployment as it is now.
+    pub(super) fn deployed(&self) -> Deployment {
+        self.deployment().clone()
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.deployment().ended.is_some()
+    }
+
+    /// Refuses what can only be done to a job that has ended.
+    ///
+    /// # Errors
+    /// Kind `Conflict`.
+    pub(super) fn require_end(&self) -> Result<()> {
+        let state = self.live().state;
+        if self.is_ended() {
+            return Ok(());
+        }
+        let name = &self.name;
+        Err(Error::new(Kind::Conflict, format!("job `{name}` is {} already", state.name()))
+            .help(format!("`cofferdam stop {name}` first: deployed again, it goes on from its last checkpoint")))
+    }
+
+    /// Takes the place of a deployment that has ended.
+    ///
+    /// # Errors
+    /// Kind `Conflict` if it has not; `Storage` if it can't be written down.
+    pub(super) fn deploy_again(&self, deployment: Deployment) -> Result<()> {
+        self.require_end()?;
+        let mut current = self.deployment();
+        deployment.write(&self.dir)?;
+        *self.live() = Live::new(&deployment);
+        *current = deployment;
+        Ok(())
+    }
+
+    /// Removes all that the host has of a job that has ended. Checkpoints and output are not the host's.
+    ///
+    /// # Errors
+    /// Kind `Conflict` if it has not ended; `Storage` if it can't be removed.
+    pub(super) fn forget(&self) -> Result<()> {
+        self.require_end()?;
+        let current = self.deployment();
+        current.remove(&self.dir)
+    }
+
+    /// Has it end as is wanted. What is wanted already is done already; to cancel overrules all else.
+    ///
+    /// # Errors
+    /// Kind `Conflict` if it has ended, or is about to, in another way; `Storage` if it can't be written down.
+    pub(super) fn end(&self, wanted: Wanted) -> Result<()> {
+        let mut deployment = self.deployment();
+        if deployment.wanted == wanted && deployment.ended.as_ref().is_none_or(|ended| ended.state != JobState::Failed) {
+            return Ok(());
+        }
+        let is_free = deployment.wanted == Wanted::Running || wanted == Wanted::Cancelled;
+        if deployment.ended.is_some() || !is_free {
+            let message = format!("job `{}` is {} already", self.name, self.live().state.name());
+            return Err(Error::new(Kind::Conflict, message).help(format!("`cofferdam describe {}` says how and why", self.name)));
+        }
+        let changed = Deployment { wanted, ..deployment.clone() };
+        changed.write(&self.dir)?;
+        *deployment = changed;
+        let mut live = self.live();
+        live.enter(if wanted == Wanted::Cancelled { JobState::Cancelling } else { JobState::Stopping });
+        live.tell(wanted);
+        Ok(())
+    }
+
+    /// Has it stop with a last checkpoint and go on from there with another parallelism.
+    ///
+    /// # Errors
+    /// Kind `Conflict` if it has ended or is about to; `Config` if the job can't have that parallelism; `Storage` if it can't be written
+    /// down.
+    pub(super) fn rescale(&self, parallelism: u16) -> Result<()> {
+        let mut deployment = self.deployment();
+        if deployment.ended.is_some() || deployment.wanted != Wanted::Running {
+            let message = format!("job `{}` is {}", self.name, self.live().state.name());
+            return Err(Error::new(Kind::Conflict, message).help("deploy it again with `-p`: it goes on from its last checkpoint"));
+        }
+        let changed = Deployment { parallelism: Some(parallelism), ..deployment.clone() };
+        let before = deployment.plan(|_| PathBuf::new())?.parallelism;
+        if changed.plan(|_| PathBuf::new())?.parallelism == before {
+            return Ok(());
+        }
+        changed.write(&self.dir)?;
+        *deployment = changed;
+        let mut live = self.live();
+        live.enter(JobState::Restarting);
+        live.begins_again = true;
+        live.tell(Wanted::Stopped);
+        Ok(())
+    }
+
+    /// Has it take a last checkpoint, because the host ends; nothing else is wanted of it than before.
+    pub(super) fn suspend(&self) {
+        let deployment = self.deployment();
+        if deployment.wanted == Wanted::Running {
+            let mut live = self.live();
+            live.enter(JobState::Stopping);
+            live.tell(Wanted::Stopped);
+        }
+    }
+
+    /// What it will be told from now on, with its deployment; none if `closing` says that it is not to go on.
+    pub(super) fn listen(&self, closing: impl Fn() -> bool) -> Option<(Deployment, UnboundedReceiver<Order>)> {
+        // Held, so that nothing that is wanted falls in between.
+        let deployment = self.deployment();
+        if closing() {
+            return None;
+        }
+        let (orders, taken) = unbounded_channel();
+        let mut live = self.live();
+        live.orders = Some(orders);
+        live.begins_again = false;
+        live.tell(deployment.wanted);
+        Some((deployment.clone(), taken))
+    }
+
+    /// It has ended, and is to be told so from now on.
+    pub(super) fn ended(&self, ended: Ended) {
+        let mut deployment = self.deployment();
+        let state = ended.state;
+        deployment.ended = Some(ended);
+        if let Err(error) = deployment.write(&self.dir) {
+            // It is found out again when the host is started the next time.
+            tracing::error!("job `{}` is {}, which can't be written down: {error}", self.name, state.name());
+        }
+        let mut live = self.live();
+        live.orders = None;
+        live.enter(state);
+    }
+
+    pub(super) fn runs_in(&self, task: JoinHandle<()>) {
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+    }
+
+    /// Waits until nothing of it runs any more.
+    pub(super) async fn rest(&self) {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            // Whatever it has come to is written down.
+            task.await.unwrap_or(());
+        }
+    }
+}
+
+impl Live {
+    fn tell(&mut self, wanted: Wanted) {
+        if let (Some(end), Some(orders)) = (wanted.order(), &self.orders) {
+            // When nobody listens any more, it is about to end by itself, and what is wanted is looked at then.
+            orders.send(Order::End(end)).unwrap_or(());
+        }
+    }
+}

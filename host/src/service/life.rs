@@ -1,0 +1,118 @@
+//! The life of a job in a host: prepared, run, and once more if that is what is wanted, until it has ended or the host does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::runtime::Handle;
+
+use super::components::Components;
+use super::deployment::{Deployment, Ended, Wanted};
+use super::job::Job;
+use super::state::{Fault, JobState};
+use super::watcher::Watcher;
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::job::{self, Outcome, Prepared, Summary};
+use crate::wasm::Engine;
+
+/// What all jobs of a host have in common.
+pub(super) struct Surroundings {
+    pub(super) engine: Engine,
+    pub(super) components: Components,
+    pub(super) runtime: Handle,
+    /// The host ends: what ends from now on, ends for that reason.
+    pub(super) closing: AtomicBool,
+}
+
+impl Surroundings {
+    /// Loads and checks everything that a job needs. Takes its time.
+    pub(super) fn prepare(&self, deployment: &Deployment) -> Result<Prepared> {
+        Prepared::new(&deployment.plan(|digest| self.components.path(digest))?, &self.engine)
+    }
+}
+
+/// Runs a job in a task of its own. Without something `prepared`, nobody has looked at the job since the host was started.
+pub(super) fn begin(job: &Arc<Job>, around: &Arc<Surroundings>, prepared: Option<Prepared>) {
+    let (alive, around) = (Arc::clone(job), Arc::clone(around));
+    let task = around.runtime.clone().spawn(async move {
+        let (living, runtime) = (Arc::clone(&alive), around.runtime.clone());
+        let life = runtime.spawn(async move { live(&living, &around, prepared).await });
+        let ended = life.await.unwrap_or_else(|panic| {
+            let error = Error::new(Kind::Internal, format!("the task that runs the job panicked: {panic}"));
+            Some(failed(&error))
+        });
+        if let Some(ended) = ended {
+            alive.ended(ended);
+        }
+    });
+    job.runs_in(task);
+}
+
+/// How the job has ended; none if it goes on when the host is started again.
+async fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepared>) -> Option<Ended> {
+    loop {
+        let (deployment, mut orders) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
+        if deployment.wanted == Wanted::Cancelled {
+            return Some(ended(JobState::Cancelled, None, None));
+        }
+        let unattended = prepared.is_none();
+        let run = async {
+            let prepared = match prepared.take() {
+                Some(prepared) => prepared,
+                None => prepare(around, &deployment).await?,
+            };
+            note(job, &prepared);
+            let watcher = Arc::new(Watcher(Arc::clone(job)));
+            job::attempts(Arc::new(prepared), &deployment.options(unattended), watcher, &mut orders).await
+        };
+        let outcome = run.await;
+        let wanted = job.deployed().wanted;
+        let is_closing = around.closing.load(Ordering::SeqCst) && wanted == Wanted::Running;
+        match outcome {
+            Ok(summary) => match (summary.outcome, wanted) {
+                (Outcome::Finished, _) => return Some(done(JobState::Finished, &summary)),
+                (Outcome::Cancelled, _) | (_, Wanted::Cancelled) => return Some(done(JobState::Cancelled, &summary)),
+                (Outcome::Stopped, Wanted::Stopped) => return Some(done(JobState::Stopped, &summary)),
+                (Outcome::Stopped, _) if is_closing => return None,
+                // To go on with another parallelism, or to be drained.
+                (Outcome::Stopped, _) => {}
+            },
+            Err(error) if is_closing => {
+                tracing::error!("job `{}` goes on from its newest checkpoint when the host is started again: {error}", job.name());
+                return None;
+            }
+            // It failed while it was stopping, and was to go on anyway.
+            Err(error) if job.live().begins_again && !error.is_for_people() => {
+                tracing::warn!("job `{}` begins again from its newest checkpoint: {error}", job.name());
+            }
+            Err(error) => return Some(failed(&error.context(format!("job `{}`", job.name())))),
+        }
+    }
+}
+
+async fn prepare(around: &Arc<Surroundings>, deployment: &Deployment) -> Result<Prepared> {
+    let (around, deployment) = (Arc::clone(around), deployment.clone());
+    let prepared = tokio::task::spawn_blocking(move || around.prepare(&deployment)).await;
+    prepared.map_err(|panic| Error::new(Kind::Internal, format!("preparing the job panicked: {panic}")))?
+}
+
+/// Notes what is known of a job once it is prepared.
+fn note(job: &Job, prepared: &Prepared) {
+    let mut live = job.live();
+    live.parallelism = prepared.plan().parallelism;
+    live.nodes = prepared.plan().nodes.iter().map(|node| (node.uid.clone(), node.kind.name())).collect();
+    live.metrics = None;
+}
+
+fn ended(state: JobState, error: Option<Fault>, summary: Option<serde_json::Value>) -> Ended {
+    Ended { state, time: clock::wall_text(), error, summary }
+}
+
+fn done(state: JobState, summary: &Summary) -> Ended {
+    // It is plain data, so that nothing can go wrong.
+    ended(state, None, serde_json::to_value(summary).ok())
+}
+
+fn failed(error: &Error) -> Ended {
+    ended(JobState::Failed, Some(Fault::from(error)), None)
+}
