@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("connectors", &["clock", "durable", "error", "plan", "record"]),
     ("dataflow", &["clock", "error", "plan", "record", "state", "wasm", "connectors"]),
     ("job", &["clock", "error", "plan", "record", "state", "wasm", "checkpoint", "connectors", "dataflow"]),
-    ("service", &["clock", "config", "durable", "error", "job", "plan", "record", "wasm"]),
+    ("service", &["clock", "config", "durable", "error", "job", "plan", "record", "telemetry", "wasm"]),
     ("api", &["clock", "error", "job", "plan", "service", "tls"]),
     ("cli", &["api", "clock", "config", "error", "job", "plan", "record", "service", "telemetry", "tls"]),
 ];

@@ -31,6 +31,14 @@ mod generator;
 #[cfg(test)]
 mod graphs;
 #[cfg(test)]
+mod host_access;
+#[cfg(test)]
+mod host_jobs;
+#[cfg(test)]
+mod host_paths;
+#[cfg(test)]
+mod host_schema;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod listing;

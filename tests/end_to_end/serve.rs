@@ -23,6 +23,9 @@ fn a_deployed_job_runs_to_its_end_and_is_told_of() {
     host.end().succeeds();
     let host = place.host();
     assert_eq!(host.describe("job")["state"], "FINISHED");
+    let events = host.json(&["events", "job"]);
+    let events: Vec<_> = events["events"].as_array().unwrap().iter().map(|entry| entry["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["deployed", "began", "ended"]);
     assert_lines(place.lines("out"), flights::oracle(), "after the host was started again");
 }
 

@@ -63,7 +63,7 @@ async fn list(State(host): Shared) -> Result<axum::Json<Components>, Problem> {
 /// Pushes a component: the body is its file, and the path names its digest.
 #[utoipa::path(put, path = "/v1/components/{component}", tag = "components",
     params(("component" = String, Path, description = "BLAKE3 of its file, in hexadecimal"), Push),
-    request_body(content = Vec<u8>, content_type = "application/wasm"),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, body = Kept), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn push(
     State(host): Shared,

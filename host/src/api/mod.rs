@@ -3,14 +3,19 @@
 
 mod components;
 mod extract;
+mod guard;
+mod history;
 mod jobs;
+mod metrics;
 mod problem;
 mod server;
 
 pub use components::Components;
+pub use guard::Guard;
+pub use history::{Events, LogLines};
 pub use jobs::{DeployRequest, Jobs, RescaleRequest, StopRequest};
 pub use problem::Problem;
-pub use server::{Serving, openapi};
+pub use server::{Listen, Serving, openapi};
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::log::Log;
 use super::manifest::{Manifest, Past, SnapshotPart};
@@ -10,7 +10,7 @@ use super::paths::{self, RunPath};
 use crate::record::AttemptId;
 
 /// The checkpoints of a job.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Listing {
     /// In the order in which they were taken.
@@ -22,7 +22,7 @@ pub struct Listing {
 }
 
 /// A checkpoint.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Listed {
     /// Its run.
@@ -37,7 +37,7 @@ pub struct Listed {
 }
 
 /// A file that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Broken {
     /// Its path.

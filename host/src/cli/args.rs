@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum, value_parser};
 
+use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
 use crate::telemetry::Filter;
 
@@ -57,7 +58,8 @@ long its files took (upload). Files that are broken or foreign are named. The jo
 
 Examples:
   cofferdam checkpoints job.toml
-  cofferdam checkpoints checkpoints/word-count --output json";
+  cofferdam checkpoints checkpoints/word-count --output json
+  cofferdam checkpoints word-count                of a host";
 
 /// Runs stateful stream operators that are WebAssembly components, and keeps their state.
 #[derive(Debug, Parser)]
@@ -108,6 +110,12 @@ pub(super) enum Command {
     /// Tells all about a job of a host
     #[command(after_help = EXIT_CODES)]
     Describe(JobArgs),
+    /// Tells what has happened to a job of a host
+    #[command(after_help = EXIT_CODES)]
+    Events(JobArgs),
+    /// Shows what the host and the operators have logged about a job
+    #[command(after_help = EXIT_CODES)]
+    Logs(LogsArgs),
     /// Stops a job of a host with a last checkpoint, from which it goes on when it is deployed again
     #[command(after_help = EXIT_CODES)]
     Stop(StopArgs),
@@ -126,9 +134,18 @@ pub(super) enum Command {
     /// Lists the checkpoints of a job with what they took, and those that failed
     #[command(after_help = format!("{CHECKPOINTS}\n\n{EXIT_CODES}"))]
     Checkpoints {
-        /// The job file, or the job's own directory below the one that `[checkpoint] dir` names: a path or a URL
-        #[arg(value_name = "JOB.toml|JOB-DIR", value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
+        /// The job file, or the job's own directory below the one that `[checkpoint] dir` names, as a path or a URL; or the name of a job
+        /// of a host
+        #[arg(value_name = "JOB.toml|JOB-DIR|JOB", value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
         job: Location,
+
+        #[command(flatten)]
+        host: HostArgs,
+    },
+    /// Writes a script that completes commands in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
     },
 }
 
@@ -141,6 +158,63 @@ pub(super) struct ServeArgs {
     /// Where to listen; port 0 is any that is free
     #[arg(long, default_value = DEFAULT_LISTEN, value_name = "ADDRESS:PORT")]
     pub(super) listen: SocketAddr,
+
+    #[command(flatten)]
+    pub(super) token: TokenArgs,
+
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
+}
+
+/// What whoever asks a host must know.
+#[derive(Debug, clap::Args)]
+pub(super) struct TokenArgs {
+    /// A file with the host's token, in place of the variable COFFERDAM_TOKEN
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl TokenArgs {
+    /// The token, if one is given.
+    ///
+    /// # Errors
+    /// Kind `Request`: it can't be read, or is empty.
+    pub(super) fn read(&self) -> Result<Option<String>> {
+        let token = match &self.token_file {
+            Some(file) => Some(
+                std::fs::read_to_string(file)
+                    .map_err(|error| Error::new(Kind::Request, format!("the token file {} can't be read: {error}", file.display())))?,
+            ),
+            None => std::env::var("COFFERDAM_TOKEN").ok(),
+        };
+        let token = token.map(|token| token.trim().to_owned());
+        let is_sent = |token: &String| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+        match token {
+            Some(token) if !is_sent(&token) => {
+                Err(Error::new(Kind::Request, "the token is empty, or has other than visible ASCII characters in it"))
+            }
+            token => Ok(token),
+        }
+    }
+}
+
+/// How a host speaks TLS.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct TlsArgs {
+    /// The host's certificate with its chain, in PEM: TLS is spoken
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The certificate's private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    /// Certificate and key.
+    pub(super) fn both(self) -> Option<(PathBuf, PathBuf)> {
+        self.tls_cert.zip(self.tls_key)
+    }
 }
 
 /// Which host is asked.
@@ -149,6 +223,13 @@ pub(super) struct HostArgs {
     /// Where the host is
     #[arg(long, env = "COFFERDAM_ADDRESS", default_value = DEFAULT_ADDRESS, value_name = "URL")]
     pub(super) address: String,
+
+    #[command(flatten)]
+    pub(super) token: TokenArgs,
+
+    /// A file of certificates in PEM that are trusted besides the system's, if the host speaks TLS
+    #[arg(long, env = "COFFERDAM_CA_CERT", value_name = "FILE")]
+    pub(super) ca_cert: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -159,6 +240,20 @@ pub(super) struct JobArgs {
 
     #[command(flatten)]
     pub(super) host: HostArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct LogsArgs {
+    #[command(flatten)]
+    pub(super) job: JobArgs,
+
+    /// Go on with what comes, until the job has ended
+    #[arg(short, long)]
+    pub(super) follow: bool,
+
+    /// How many of the last lines to begin with
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u16).range(1..=10_000))]
+    pub(super) lines: u16,
 }
 
 #[derive(Debug, clap::Args)]
@@ -272,7 +367,6 @@ mod tests {
     use clap::error::ErrorKind;
 
     use super::*;
-    use crate::error::Kind;
 
     fn parse(line: &str) -> Result<Args, ErrorKind> {
         Args::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())

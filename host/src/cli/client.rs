@@ -1,15 +1,16 @@
 //! [`Client`]: the REST interface of a host, seen from outside.
 
+use std::path::Path;
 use std::time::Duration;
 
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::args::HostArgs;
 use crate::api::Problem;
 use crate::error::{Error, Kind, Result};
-use crate::{job, tls};
+use crate::tls;
 
 /// Between two looks at something that is waited for.
 const POLL: Duration = Duration::from_millis(50);
@@ -22,14 +23,21 @@ pub(super) struct Client {
     runtime: tokio::runtime::Runtime,
     http: reqwest::Client,
     address: String,
+    token: Option<String>,
 }
 
 impl Client {
     pub(super) fn new(args: &HostArgs) -> Result<Self> {
         tls::choose_cryptography();
-        let http = reqwest::Client::builder().connect_timeout(CONNECT).no_proxy().build();
-        let http = http.map_err(|error| Error::new(Kind::Internal, format!("no HTTP client: {error}")))?;
-        Ok(Client { runtime: job::runtime()?, http, address: args.address.trim_end_matches('/').into() })
+        let mut http = reqwest::Client::builder().connect_timeout(CONNECT).no_proxy();
+        if let Some(file) = &args.ca_cert {
+            http = http.tls_certs_merge(certificates(file)?);
+        }
+        let http = http.build().map_err(|error| Error::new(Kind::Internal, format!("no HTTP client: {error}")))?;
+        let address = args.address.trim_end_matches('/').into();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::new(Kind::Internal, format!("no asynchronous runtime: {error}")))?;
+        Ok(Client { runtime, http, address, token: args.token.read()? })
     }
 
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
@@ -55,12 +63,13 @@ impl Client {
             if is_it(&answer) {
                 return Ok(answer);
             }
-            std::thread::sleep(POLL);
+            pause();
         }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.address))
+        let request = self.http.request(method, format!("{}{path}", self.address));
+        self.token.iter().fold(request, |request, token| request.bearer_auth(token))
     }
 
     /// The answer, if it is not a problem.
@@ -94,7 +103,20 @@ impl Client {
     }
 }
 
+fn certificates(file: &Path) -> Result<Vec<Certificate>> {
+    let unusable = |cause: String| {
+        Error::new(Kind::Request, format!("the certificates in {} can't be used: {cause}", file.display())).help("they must be in PEM")
+    };
+    let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+    Certificate::from_pem_bundle(&pem).map_err(|error| unusable(error.to_string()))
+}
+
 const WHERE: &str = "start one with `cofferdam serve`, or say where it is with `--address` or COFFERDAM_ADDRESS";
+
+/// Waits before the next look at something that is waited for.
+pub(super) fn pause() {
+    std::thread::sleep(POLL);
+}
 
 /// A name as a part of a path.
 pub(super) fn part(name: &str) -> String {

@@ -7,33 +7,38 @@ mod client;
 mod components;
 mod console;
 mod failure;
+mod history;
 mod remote;
 mod serve;
 mod summary;
 mod text;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use serde::Serialize;
 
 use crate::config::{self, Overrides};
 use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
-use crate::{job, telemetry};
-use args::{Args, Command, JobFile, Output, RunArgs};
+use crate::{job, service, telemetry};
+use args::{Args, Command, HostArgs, JobFile, Output, RunArgs};
 use console::Console;
 
 /// Runs the program with the arguments of this process. Wrong usage and requests for help end the process in here.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    telemetry::init(&args.log, console::colours(), || console::Stderr);
+    // Only a host keeps what is logged about its jobs.
+    let (log, kept) = service::Log::new();
+    let is_host = matches!(args.command, Command::Serve(_));
+    telemetry::init(&args.log, console::colours(), || console::Stderr, is_host.then_some(move |line| log.take(line)));
     let done = match &args.command {
         Command::Run(command) => run(command, args.output),
         Command::Validate(job) => validate(job, args.output),
         Command::Inspect { file } => inspect(file, args.output),
-        Command::Serve(command) => serve::serve(command, args.output),
+        Command::Serve(command) => serve::serve(command, kept, args.output),
         Command::Deploy(command) => remote::deploy(command, args.output),
         Command::List(host) => remote::list(host, args.output),
         Command::Describe(job) => remote::describe(job, args.output),
@@ -42,7 +47,10 @@ pub fn main() -> ExitCode {
         Command::Rescale(command) => remote::rescale(command, args.output),
         Command::Forget(job) => remote::forget(job, args.output),
         Command::Component(command) => components::run(command, args.output),
-        Command::Checkpoints { job } => checkpoints(job, args.output),
+        Command::Events(job) => history::events(job, args.output),
+        Command::Logs(command) => history::logs(command, args.output),
+        Command::Checkpoints { job, host } => checkpoints(job, host, args.output),
+        Command::Completions { shell } => completions(*shell),
     };
     ExitCode::from(done.unwrap_or_else(|error| failure::tell(&error, args.output)))
 }
@@ -77,19 +85,33 @@ fn inspect(file: &Location, output: Output) -> Result<u8> {
     answer(&job::inspect(file)?, output)
 }
 
-/// A directory is the job's own, below that of all jobs; everything else is taken for a job file.
-fn checkpoints(job: &Location, output: Output) -> Result<u8> {
+/// A directory is the job's own, below that of all jobs; a name that is neither of a directory nor of a file is taken for a host's job; and
+/// everything else for a job file.
+fn checkpoints(job: &Location, host: &HostArgs, output: Output) -> Result<u8> {
     let listing = match job {
-        Location::Path(file) if !file.is_dir() => {
+        Location::Path(file) if file.is_dir() => job::checkpoints_in(job)?,
+        Location::Path(name) if !file_is_meant(name) => history::checkpoints(&name.to_string_lossy(), host)?,
+        Location::Path(file) => {
             let plan = config::load(file, &Overrides::default())?;
             job::checkpoints(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name)?
         }
-        own => job::checkpoints_in(own)?,
+        bucket => job::checkpoints_in(bucket)?,
     };
     match output {
         Output::Json => console::print(&json(&listing)?)?,
         Output::Text => console::print(&checkpoints::render(&listing))?,
     }
+    Ok(0)
+}
+
+fn file_is_meant(path: &Path) -> bool {
+    path.exists() || path.extension().is_some_and(|extension| extension == "toml") || path.components().count() > 1
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "cofferdam", &mut script);
+    console::print(String::from_utf8_lossy(&script).trim_end())?;
     Ok(0)
 }
 

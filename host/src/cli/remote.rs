@@ -94,11 +94,12 @@ fn is_under_way(job: &JobDetails) -> bool {
     !matches!(job.overview.state, JobState::Created | JobState::Restarting)
 }
 
-fn has_ended(job: &JobDetails) -> bool {
+pub(super) fn has_ended(job: &JobDetails) -> bool {
     job.overview.state.is_end()
 }
 
-fn path(job: &str) -> String {
+/// The path of a job.
+pub(super) fn path(job: &str) -> String {
     format!("/v1/jobs/{}", part(job))
 }
 

@@ -45,7 +45,7 @@ pub struct ComponentInspection {
 pub fn inspect(file: &Location) -> Result<Inspection> {
     match file {
         Location::Path(path) if path.extension().is_some_and(|extension| extension == "wasm") || begins_like_wasm(path) => component(path),
-        _ => Ok(Inspection::Checkpoint(Box::new(super::run::runtime()?.block_on(store::inspect(file))?))),
+        _ => Ok(Inspection::Checkpoint(Box::new(super::block_on(store::inspect(file))?))),
     }
 }
 

@@ -31,6 +31,6 @@ pub use inspect::{ComponentInspection, Inspection, inspect};
 pub use notice::{Notice, Observer, in_seconds};
 pub use order::{End, Order};
 pub use prepare::{OperatorReport, Prepared, Report, SourceReport, cache_dir};
-pub use run::{Options, run, runtime, validate};
+pub use run::{Options, block_on, run, runtime, validate};
 pub use signal::Signals;
 pub use summary::{FailedAttempt, Health, NodeTotals, Outcome, Progress, Restored, Summary};

@@ -51,13 +51,25 @@ pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Resul
     runtime()?.block_on(async { attempts(prepared, options, observer, &mut listen()?).await }).map_err(named)
 }
 
-/// What jobs run in, besides their workers.
+/// Waits here for what a job does, or what is to be known about one, on this thread alone.
+///
+/// # Errors
+/// Kind `Internal` if there is nothing to wait with.
+pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(no_runtime)?.block_on(work)
+}
+
+/// What serves several at once, besides workers.
 ///
 /// # Errors
 /// Kind `Internal` if there are no threads for it.
 pub fn runtime() -> Result<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.map_err(|error| Error::new(Kind::Internal, format!("no asynchronous runtime: {error}")))
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(no_runtime)
+}
+
+fn no_runtime(error: std::io::Error) -> Error {
+    Error::new(Kind::Internal, format!("no asynchronous runtime: {error}"))
 }
 
 /// Has the first signal stop the job; the second ends the process.

@@ -5,6 +5,7 @@
 //! <data>/components/<digest>.wasm       a component, by the BLAKE3 of its file
 //! <data>/components/<digest>.json       its name and version
 //! <data>/jobs/<name>/job.json           a job as it was deployed, and what is wanted of it
+//! <data>/jobs/<name>/events, log        what has happened to it, and what was logged about it; in events.1, log.1 what was before
 //! ```
 
 use std::fs::{File, TryLockError};
@@ -48,6 +49,11 @@ impl DataDir {
 
     pub(super) fn components(&self) -> PathBuf {
         self.root.join("components")
+    }
+
+    /// For compiled components, where a user has no place for such things.
+    pub(super) fn cache(&self) -> PathBuf {
+        self.root.join("cache")
     }
 
     pub(super) fn jobs(&self) -> PathBuf {

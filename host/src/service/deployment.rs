@@ -68,6 +68,16 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
+    /// For people.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Wanted::Running => "to run",
+            Wanted::Stopped => "to stop with a last checkpoint",
+            Wanted::Drained => "to drain: to end as if all input ended here",
+            Wanted::Cancelled => "to end at once",
+        }
+    }
+
     /// What to tell the job.
     pub(super) fn order(self) -> Option<job::End> {
         match self {

@@ -5,27 +5,31 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::runtime::Handle;
-
 use super::components::{Components, Kept};
 use super::data_dir::{DataDir, names};
 use super::deployment::{Begin, Deployment, Wanted};
+use super::event::{Event, Happened};
 use super::job::Job;
+use super::journal::Entry;
 use super::life::{self, Surroundings};
+use super::log::{LogLine, LogReader};
 use super::view::{JobDetails, JobOverview};
 use crate::clock;
 use crate::config::{self, Overrides};
 use crate::error::{Error, Kind, Result};
-use crate::job::{self, ComponentInspection};
+use crate::job::{self, ComponentInspection, Listing};
 use crate::plan::{ComponentRef, NodeKind, Plan};
 use crate::record::AttemptId;
 use crate::wasm::Engine;
+
+/// Jobs by name.
+type Jobs = Arc<Mutex<BTreeMap<String, Arc<Job>>>>;
 
 /// A running host.
 pub struct Host {
     data: DataDir,
     around: Arc<Surroundings>,
-    jobs: Mutex<BTreeMap<String, Arc<Job>>>,
+    jobs: Jobs,
     /// Held by whoever changes which jobs or components there are.
     changing: Mutex<()>,
 }
@@ -50,14 +54,16 @@ pub struct Deploy {
 }
 
 impl Host {
-    /// Opens a data directory and has all jobs go on that should run, in `runtime`. One that can't is told to have failed.
+    /// Opens a data directory and has all jobs go on that should run. One that can't is told to have failed. What `log` brings is kept
+    /// by job.
     ///
     /// # Errors
     /// Kind `Storage`: the directory can't be used, or a job in it can't be understood.
-    pub fn open(data: &Path, runtime: Handle) -> Result<Arc<Host>> {
+    pub fn open(data: &Path, log: LogReader) -> Result<Arc<Host>> {
         let data = DataDir::open(data)?;
         let components = Components::new(data.components());
-        let around = Surroundings { engine: Engine::new(job::cache_dir())?, components, runtime, closing: AtomicBool::new(false) };
+        let cache = job::cache_dir().unwrap_or_else(|| data.cache());
+        let around = Surroundings { engine: Engine::new(Some(cache))?, components, closing: AtomicBool::new(false) };
         let around = Arc::new(around);
         let mut jobs = BTreeMap::new();
         for name in names(&data.jobs())? {
@@ -67,20 +73,24 @@ impl Host {
                 jobs.insert(name, Arc::new(Job::new(dir, deployment)));
             }
         }
-        for job in jobs.values().filter(|job| !job.is_ended()) {
-            life::begin(job, &around, None);
-        }
-        Ok(Arc::new(Host { data, around, jobs: Mutex::new(jobs), changing: Mutex::default() }))
+        let running: Vec<Arc<Job>> = jobs.values().filter(|job| !job.is_ended()).cloned().collect();
+        let jobs: Jobs = Arc::new(Mutex::new(jobs));
+        let found = Arc::clone(&jobs);
+        log.run(move |name| lock(&found).get(name).cloned())?;
+        running.iter().for_each(|job| life::begin(job, &around, None));
+        Ok(Arc::new(Host { data, around, jobs, changing: Mutex::default() }))
     }
 
     /// Has all jobs take a last checkpoint, and waits for that. They go on when the host is started again.
-    pub async fn close(&self) {
-        self.around.closing.store(true, Ordering::SeqCst);
+    pub fn close(&self) {
+        {
+            // No job begins any more.
+            let _changing = lock(&self.changing);
+            self.around.closing.store(true, Ordering::SeqCst);
+        }
         let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
         jobs.iter().for_each(|job| job.suspend());
-        for job in jobs {
-            job.rest().await;
-        }
+        jobs.iter().for_each(|job| job.rest());
     }
 
     /// All jobs, by name.
@@ -89,12 +99,43 @@ impl Host {
         jobs.iter().map(|job| job.overview()).collect()
     }
 
+    /// All about all jobs, by name.
+    pub fn all_details(&self) -> Vec<JobDetails> {
+        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
+        jobs.iter().map(|job| job.details()).collect()
+    }
+
     /// A job.
     ///
     /// # Errors
     /// Kind `NotFound`.
     pub fn job(&self, name: &str) -> Result<JobDetails> {
         Ok(self.find(name)?.details())
+    }
+
+    /// What has happened to a job: up to `limit` events from number `from` on, or the last ones.
+    ///
+    /// # Errors
+    /// Kind `NotFound`; `Storage` if they can't be read.
+    pub fn events(&self, name: &str, from: Option<u64>, limit: usize) -> Result<Vec<Entry<Event>>> {
+        self.find(name)?.events().read(from, limit)
+    }
+
+    /// What was logged about a job, as [`Host::events`].
+    ///
+    /// # Errors
+    /// As [`Host::events`].
+    pub fn log(&self, name: &str, from: Option<u64>, limit: usize) -> Result<Vec<Entry<LogLine>>> {
+        self.find(name)?.log().read(from, limit)
+    }
+
+    /// The checkpoints of a job, as they lie where the job file says.
+    ///
+    /// # Errors
+    /// Kind `NotFound`; `Checkpoint` if no run of it has begun; `Storage` if they can't be read.
+    pub fn checkpoints(&self, name: &str) -> Result<Listing> {
+        let plan = self.find(name)?.deployed().plan(|digest| self.around.components.path(digest))?;
+        job::checkpoints(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name)
     }
 
     /// Deploys a job: checks everything, writes it down, and begins.
@@ -110,6 +151,7 @@ impl Host {
             }
             None => std::path::absolute("job.toml").map_err(|error| Error::new(Kind::Internal, error.to_string()))?,
         };
+        self.require_open()?;
         let plan = config::parse(&file, wanted.text.clone(), &Overrides { parallelism: wanted.parallelism })?;
         self.existing(&plan.name).map_or(Ok(()), |job| job.require_end())?;
         let named = |error: Error| error.context(format!("job `{}`", plan.name));
@@ -118,9 +160,10 @@ impl Host {
         let mut deployment = Deployment::new(&plan, wanted.text, wanted.parallelism, begin, clock::wall_text());
         deployment.components = components;
         let prepared = self.around.prepare(&deployment).map_err(named)?;
-        deployment.begin.since = self.around.runtime.block_on(job::newest_attempt(&plan)).map_err(named)?;
+        deployment.begin.since = job::block_on(job::newest_attempt(&plan)).map_err(named)?;
 
-        let _changing = self.changing();
+        let _changing = lock(&self.changing);
+        self.require_open()?;
         deployment.components.values().try_for_each(|digest| self.component(&ComponentRef::Digest(digest.clone())).map(drop))?;
         let job = match self.existing(&plan.name) {
             Some(job) => {
@@ -135,6 +178,7 @@ impl Host {
                 job
             }
         };
+        job.note(Happened::Deployed, format!("from {}", plan.file.display()));
         life::begin(&job, &self.around, Some(prepared));
         Ok(job.details())
     }
@@ -197,7 +241,7 @@ impl Host {
     /// # Errors
     /// Kind `NotFound`; `Conflict` if it has not ended; `Storage` if it can't be removed.
     pub fn forget(&self, name: &str) -> Result<()> {
-        let _changing = self.changing();
+        let _changing = lock(&self.changing);
         self.find(name)?.forget()?;
         self.all().remove(name);
         Ok(())
@@ -242,7 +286,7 @@ impl Host {
     /// # Errors
     /// Kind `NotFound`; `Conflict` while a job that has not ended runs it.
     pub fn remove(&self, wanted: &ComponentRef) -> Result<Kept> {
-        let _changing = self.changing();
+        let _changing = lock(&self.changing);
         let kept = self.component(wanted)?;
         let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
         let user = jobs.iter().find(|job| !job.is_ended() && job.deployed().components.values().any(|digest| *digest == kept.digest));
@@ -252,6 +296,17 @@ impl Host {
         }
         self.around.components.remove(&kept.digest)?;
         Ok(kept)
+    }
+
+    /// Refuses what is of no use any more, because the host ends.
+    ///
+    /// # Errors
+    /// Kind `Conflict`.
+    pub fn require_open(&self) -> Result<()> {
+        match self.around.closing.load(Ordering::SeqCst) {
+            false => Ok(()),
+            true => Err(Error::new(Kind::Conflict, "the host is about to end").help("try again when it has been started again")),
+        }
     }
 
     fn existing(&self, name: &str) -> Option<Arc<Job>> {
@@ -265,10 +320,10 @@ impl Host {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Job>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.jobs)
     }
+}
 
-    fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,26 +2,36 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
 
 use super::deployment::{Deployment, Ended, Wanted};
+use super::event::{Event, Happened};
+use super::journal::Journal;
 use super::state::JobState;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Metrics, Order, Progress};
 use crate::record::AttemptId;
+use crate::telemetry;
+
+/// How much of a job's events is kept, twice,
+const EVENT_BYTES: u64 = 128 << 10;
+/// and of its log.
+const LOG_BYTES: u64 = 1 << 20;
 
 /// One job of a host.
-pub struct Job {
+pub(super) struct Job {
     name: String,
     dir: PathBuf,
     /// Held while a command is written down and passed on, so that commands happen one after the other.
     deployment: Mutex<Deployment>,
     live: Mutex<Live>,
-    /// The task that runs it.
-    task: Mutex<Option<JoinHandle<()>>>,
+    events: Journal,
+    log: Journal,
+    /// What runs it.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Where a job stands. Held for moments only.
@@ -82,12 +92,28 @@ impl Job {
     /// A job with this deployment, which is written down already.
     pub(super) fn new(dir: PathBuf, deployment: Deployment) -> Self {
         let live = Mutex::new(Live::new(&deployment));
-        Job { name: deployment.name.clone(), dir, deployment: Mutex::new(deployment), live, task: Mutex::default() }
+        let (events, log) = (Journal::new(dir.join("events"), EVENT_BYTES), Journal::new(dir.join("log"), LOG_BYTES));
+        Job { name: deployment.name.clone(), dir, deployment: Mutex::new(deployment), live, events, log, thread: Mutex::default() }
     }
 
     /// Its name, which is its id.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn log(&self) -> &Journal {
+        &self.log
+    }
+
+    pub(super) fn events(&self) -> &Journal {
+        &self.events
+    }
+
+    /// Notes what has happened, here and in the log.
+    pub(super) fn note(&self, event: Happened, text: impl Into<String>) {
+        let text = text.into();
+        telemetry::job_span(&self.name).in_scope(|| tracing::info!("{}: {text}", event.name()));
+        self.events.add(&Event { event, text });
     }
 
     pub(super) fn live(&self) -> MutexGuard<'_, Live> {
@@ -161,6 +187,7 @@ impl Job {
         let changed = Deployment { wanted, ..deployment.clone() };
         changed.write(&self.dir)?;
         *deployment = changed;
+        self.note(Happened::Asked, wanted.text());
         let mut live = self.live();
         live.enter(if wanted == Wanted::Cancelled { JobState::Cancelling } else { JobState::Stopping });
         live.tell(wanted);
@@ -185,6 +212,7 @@ impl Job {
         }
         changed.write(&self.dir)?;
         *deployment = changed;
+        self.note(Happened::Asked, format!("to go on with parallelism {parallelism}, after {before}"));
         let mut live = self.live();
         live.enter(JobState::Restarting);
         live.begins_again = true;
@@ -195,7 +223,8 @@ impl Job {
     /// Has it take a last checkpoint, because the host ends; nothing else is wanted of it than before.
     pub(super) fn suspend(&self) {
         let deployment = self.deployment();
-        if deployment.wanted == Wanted::Running {
+        if deployment.wanted == Wanted::Running && deployment.ended.is_none() {
+            self.note(Happened::Suspended, "the host ends: the job takes a last checkpoint, and goes on when the host is started again");
             let mut live = self.live();
             live.enter(JobState::Stopping);
             live.tell(Wanted::Stopped);
@@ -221,6 +250,8 @@ impl Job {
     pub(super) fn ended(&self, ended: Ended) {
         let mut deployment = self.deployment();
         let state = ended.state;
+        let why = ended.error.as_ref().map(|fault| format!(": {}", fault.message)).unwrap_or_default();
+        self.note(Happened::Ended, format!("{}{why}", state.name()));
         deployment.ended = Some(ended);
         if let Err(error) = deployment.write(&self.dir) {
             // It is found out again when the host is started the next time.
@@ -231,17 +262,15 @@ impl Job {
         live.enter(state);
     }
 
-    pub(super) fn runs_in(&self, task: JoinHandle<()>) {
-        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+    pub(super) fn runs_in(&self, thread: JoinHandle<()>) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
     }
 
     /// Waits until nothing of it runs any more.
-    pub(super) async fn rest(&self) {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(task) = task {
-            // Whatever it has come to is written down.
-            task.await.unwrap_or(());
-        }
+    pub(super) fn rest(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Whatever it has come to is written down.
+        thread.map(JoinHandle::join).transpose().unwrap_or_default();
     }
 }
 

@@ -1,9 +1,10 @@
 //! The life of a job in a host: prepared, run, and once more if that is what is wanted, until it has ended or the host does.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::components::Components;
 use super::deployment::{Deployment, Ended, Wanted};
@@ -12,14 +13,14 @@ use super::state::{Fault, JobState};
 use super::watcher::Watcher;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
-use crate::job::{self, Outcome, Prepared, Summary};
+use crate::job::{self, Order, Outcome, Prepared, Summary};
+use crate::telemetry;
 use crate::wasm::Engine;
 
 /// What all jobs of a host have in common.
 pub(super) struct Surroundings {
     pub(super) engine: Engine,
     pub(super) components: Components,
-    pub(super) runtime: Handle,
     /// The host ends: what ends from now on, ends for that reason.
     pub(super) closing: AtomicBool,
 }
@@ -31,41 +32,32 @@ impl Surroundings {
     }
 }
 
-/// Runs a job in a task of its own. Without something `prepared`, nobody has looked at the job since the host was started.
+/// Runs a job on a thread of its own, besides its workers: whatever it takes to restore or to store it holds up no other. Without something
+/// `prepared`, nobody has looked at the job since the host was started.
 pub(super) fn begin(job: &Arc<Job>, around: &Arc<Surroundings>, prepared: Option<Prepared>) {
     let (alive, around) = (Arc::clone(job), Arc::clone(around));
-    let task = around.runtime.clone().spawn(async move {
-        let (living, runtime) = (Arc::clone(&alive), around.runtime.clone());
-        let life = runtime.spawn(async move { live(&living, &around, prepared).await });
-        let ended = life.await.unwrap_or_else(|panic| {
-            let error = Error::new(Kind::Internal, format!("the task that runs the job panicked: {panic}"));
-            Some(failed(&error))
-        });
+    let run = move || {
+        let _span = telemetry::job_span(alive.name()).entered();
+        let ended = catch_unwind(AssertUnwindSafe(|| live(&alive, &around, prepared)));
+        let ended = ended.unwrap_or_else(|_| Some(failed(&Error::new(Kind::Internal, "the thread that runs the job panicked"))));
         if let Some(ended) = ended {
             alive.ended(ended);
         }
-    });
-    job.runs_in(task);
+    };
+    match std::thread::Builder::new().name(format!("job {}", job.name())).spawn(run) {
+        Ok(thread) => job.runs_in(thread),
+        Err(error) => job.ended(failed(&Error::new(Kind::Internal, format!("no thread for the job: {error}")))),
+    }
 }
 
 /// How the job has ended; none if it goes on when the host is started again.
-async fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepared>) -> Option<Ended> {
+fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepared>) -> Option<Ended> {
     loop {
-        let (deployment, mut orders) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
+        let (deployment, orders) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
         if deployment.wanted == Wanted::Cancelled {
             return Some(ended(JobState::Cancelled, None, None));
         }
-        let unattended = prepared.is_none();
-        let run = async {
-            let prepared = match prepared.take() {
-                Some(prepared) => prepared,
-                None => prepare(around, &deployment).await?,
-            };
-            note(job, &prepared);
-            let watcher = Arc::new(Watcher(Arc::clone(job)));
-            job::attempts(Arc::new(prepared), &deployment.options(unattended), watcher, &mut orders).await
-        };
-        let outcome = run.await;
+        let outcome = run(job, around, &deployment, orders, prepared.take());
         let wanted = job.deployed().wanted;
         let is_closing = around.closing.load(Ordering::SeqCst) && wanted == Wanted::Running;
         match outcome {
@@ -78,22 +70,31 @@ async fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<P
                 (Outcome::Stopped, _) => {}
             },
             Err(error) if is_closing => {
-                tracing::error!("job `{}` goes on from its newest checkpoint when the host is started again: {error}", job.name());
+                tracing::error!("goes on from its newest checkpoint when the host is started again: {error}");
                 return None;
             }
             // It failed while it was stopping, and was to go on anyway.
             Err(error) if job.live().begins_again && !error.is_for_people() => {
-                tracing::warn!("job `{}` begins again from its newest checkpoint: {error}", job.name());
+                tracing::warn!("begins again from its newest checkpoint: {error}");
             }
             Err(error) => return Some(failed(&error.context(format!("job `{}`", job.name())))),
         }
     }
 }
 
-async fn prepare(around: &Arc<Surroundings>, deployment: &Deployment) -> Result<Prepared> {
-    let (around, deployment) = (Arc::clone(around), deployment.clone());
-    let prepared = tokio::task::spawn_blocking(move || around.prepare(&deployment)).await;
-    prepared.map_err(|panic| Error::new(Kind::Internal, format!("preparing the job panicked: {panic}")))?
+/// Runs the job until it ends in one way or another.
+fn run(
+    job: &Arc<Job>,
+    around: &Surroundings,
+    deployment: &Deployment,
+    mut orders: UnboundedReceiver<Order>,
+    prepared: Option<Prepared>,
+) -> Result<Summary> {
+    let unattended = prepared.is_none();
+    let prepared = prepared.map_or_else(|| around.prepare(deployment), Ok)?;
+    note(job, &prepared);
+    let watcher = Arc::new(Watcher(Arc::clone(job)));
+    job::block_on(job::attempts(Arc::new(prepared), &deployment.options(unattended), watcher, &mut orders))
 }
 
 /// Notes what is known of a job once it is prepared.

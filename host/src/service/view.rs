@@ -1,5 +1,7 @@
 //! What is told of a job to those who ask.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -102,6 +104,10 @@ pub struct NodeView {
     pub records_out: u64,
     /// Records that it could not work on, and that were left out.
     pub records_failed: u64,
+    /// What it counts itself, over all subtasks.
+    pub counters: BTreeMap<String, u64>,
+    /// What it has set gauges of its own to, for each subtask.
+    pub gauges: BTreeMap<String, Vec<Option<f64>>>,
 }
 
 impl Job {
@@ -160,13 +166,17 @@ impl Live {
 
     fn node_views(&self) -> Vec<NodeView> {
         let view = |(index, (uid, kind)): (usize, &(String, &'static str))| {
-            let counts = self.metrics.as_ref().map(|metrics| metrics.node(index)).unwrap_or_default();
+            let metrics = self.metrics.as_ref();
+            let counts = metrics.map(|metrics| metrics.node(index)).unwrap_or_default();
+            let own = metrics.map(|metrics| metrics.own(index)).unwrap_or_default();
             NodeView {
                 uid: uid.clone(),
                 kind: (*kind).into(),
                 records_in: counts.records_in,
                 records_out: counts.records_out,
                 records_failed: counts.records_failed,
+                counters: own.counters,
+                gauges: own.gauges,
             }
         };
         self.nodes.iter().enumerate().map(view).collect()

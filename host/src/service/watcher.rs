@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::event::Happened;
 use super::job::Job;
 use super::state::JobState;
 use crate::job::{Metrics, Notice, Observer, Progress};
@@ -11,7 +12,10 @@ pub(super) struct Watcher(pub(super) Arc<Job>);
 
 impl Observer for Watcher {
     fn notice(&self, notice: &Notice) {
-        tracing::info!("{notice}");
+        match happened(notice) {
+            Some(event) => self.0.note(event, notice.to_string()),
+            None => tracing::info!("{notice}"),
+        }
         let mut live = self.0.live();
         match notice {
             Notice::Starting { attempt } | Notice::Resuming { attempt, .. } => {
@@ -48,5 +52,16 @@ impl Observer for Watcher {
         let mut live = self.0.live();
         live.metrics = Some(Arc::clone(metrics));
         live.progress = Progress::default();
+    }
+}
+
+/// What is kept of a notice as an event. What a user has asked for is one already.
+fn happened(notice: &Notice) -> Option<Happened> {
+    match notice {
+        Notice::Starting { .. } | Notice::Resuming { .. } => Some(Happened::Began),
+        Notice::Restarting { .. } => Some(Happened::Restarting),
+        Notice::Degraded { .. } => Some(Happened::Degraded),
+        Notice::Healthy { .. } => Some(Happened::Healthy),
+        Notice::Unchecked | Notice::Ending { .. } => None,
     }
 }

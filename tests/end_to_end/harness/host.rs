@@ -37,6 +37,11 @@ impl Host<'_> {
         &mut self.running
     }
 
+    /// Where it listens, as a URL.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// `host:port`, where it listens.
     pub fn authority(&self) -> &str {
         self.address.split("//").nth(1).expect("a URL")
@@ -107,6 +112,11 @@ impl Host<'_> {
     /// Ends it by SIGTERM, as an operating system does.
     pub fn end(self) -> Ended {
         self.running.signal("TERM");
+        self.ended()
+    }
+
+    /// Waits for its end.
+    pub fn ended(self) -> Ended {
         self.running.wait()
     }
 }
