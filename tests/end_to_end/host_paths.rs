@@ -156,6 +156,30 @@ fn commands_tell_what_a_host_tells() {
 }
 
 #[test]
+fn what_operators_log_is_in_the_log_of_their_job_only() {
+    let place = Place::new(&JobFile::new("40ms"));
+    place.write_lines("input.txt", ["a"]);
+    let host = place.host_with(&["--log", "off"]);
+    for name in ["one", "two"] {
+        let job = JobFile::new("40ms").job("parallelism = 2").source("lines", "type = \"file\"\npath = \"input.txt\"");
+        let job = job.operator(name, "fixture-life", &["lines"], "").sink("out", &[name], "type = \"blackhole\"");
+        place.write("job.toml", job.text().replace("name = \"job\"", &format!("name = {name:?}")));
+        host.cofferdam(&["deploy", "job.toml"]).succeeds();
+        host.wait_for(name, "FINISHED");
+    }
+    let lines = host.json(&["logs", "one", "-f"]);
+    assert!(lines["text"].as_str().unwrap().contains("FINISHED"), "{lines}");
+    for (name, other) in [("one", "two"), ("two", "one")] {
+        let text = host.cofferdam(&["logs", name]).succeeds().stdout;
+        for subtask in 0..2 {
+            let line = format!(" INFO {name}/{subtask}: life {subtask}: restored false");
+            assert_eq!(text.matches(&line).count(), 1, "{line} is not once in {text}");
+        }
+        assert!(!text.contains(&format!("{other}/")), "{text}");
+    }
+}
+
+#[test]
 fn what_fails_on_the_host_has_the_exit_code_of_run() {
     let place = flights::place("");
     let host = place.host();

@@ -15,6 +15,8 @@ pub(super) fn serve(args: &ServeArgs, log: LogReader, output: Output) -> Result<
     // In this order: where it can't listen, no job begins.
     let listen = Listen { address: args.listen, guard: Guard::new(args.token.read()?.as_deref()), tls: args.tls.clone().both() };
     let serving = runtime.block_on(Serving::listen(listen))?;
+    // Before jobs begin, so that they are stopped as they should be.
+    let mut signals = runtime.block_on(async { Signals::new() })?;
     let host = Host::open(&args.data_dir, log)?;
     let address = serving.address()?;
     console::say(&format!("serving on {address}"));
@@ -22,7 +24,7 @@ pub(super) fn serve(args: &ServeArgs, log: LogReader, output: Output) -> Result<
         console::print(&serde_json::json!({ "address": address }).to_string())?;
     }
     runtime.block_on(async {
-        let (mut signals, end) = (Signals::new()?, serving.end());
+        let end = serving.end();
         let served = tokio::spawn(serving.run(Arc::clone(&host)));
         let first = signals.next().await;
         console::say("every job takes a last checkpoint; the signal once more ends the process at once");

@@ -13,6 +13,7 @@ use super::state::JobState;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Metrics, Order, Progress};
+use crate::plan::Plan;
 use crate::record::AttemptId;
 use crate::telemetry;
 
@@ -47,7 +48,7 @@ pub(super) struct Live {
     /// Why the newest checkpoint has failed.
     pub(super) reason: Option<String>,
     pub(super) last_error: Option<String>,
-    /// Uid and kind of each node, once they are known.
+    /// Uid and kind of each node.
     pub(super) nodes: Vec<(String, &'static str)>,
     pub(super) metrics: Option<Arc<Metrics>>,
     /// What it is told goes here, while it runs.
@@ -62,10 +63,10 @@ impl Live {
             Some(ended) => (ended.state, ended.time.clone()),
             None => (JobState::Created, clock::wall_text()),
         };
-        Live {
+        let mut live = Live {
             state,
             since,
-            parallelism: deployment.parallelism.unwrap_or(0),
+            parallelism: 0,
             attempt: None,
             restored_from: None,
             restarts: 0,
@@ -76,7 +77,19 @@ impl Live {
             metrics: None,
             orders: None,
             begins_again: false,
+        };
+        // If it can't be understood any more, the job fails when it begins.
+        if let Ok(plan) = deployment.plan(|_| PathBuf::new()) {
+            live.know(&plan);
         }
+        live
+    }
+
+    /// Takes note of what is to run.
+    pub(super) fn know(&mut self, plan: &Plan) {
+        self.parallelism = plan.parallelism;
+        self.nodes = plan.nodes.iter().map(|node| (node.uid.clone(), node.kind.name())).collect();
+        self.metrics = None;
     }
 
     /// A job that is ending stays so, whatever its attempts still go through.

@@ -92,17 +92,9 @@ fn run(
 ) -> Result<Summary> {
     let unattended = prepared.is_none();
     let prepared = prepared.map_or_else(|| around.prepare(deployment), Ok)?;
-    note(job, &prepared);
+    job.live().know(prepared.plan());
     let watcher = Arc::new(Watcher(Arc::clone(job)));
     job::block_on(job::attempts(Arc::new(prepared), &deployment.options(unattended), watcher, &mut orders))
-}
-
-/// Notes what is known of a job once it is prepared.
-fn note(job: &Job, prepared: &Prepared) {
-    let mut live = job.live();
-    live.parallelism = prepared.plan().parallelism;
-    live.nodes = prepared.plan().nodes.iter().map(|node| (node.uid.clone(), node.kind.name())).collect();
-    live.metrics = None;
 }
 
 fn ended(state: JobState, error: Option<Fault>, summary: Option<serde_json::Value>) -> Ended {

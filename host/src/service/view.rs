@@ -52,7 +52,7 @@ pub struct JobDetails {
     pub checkpoints: CheckpointHealth,
     /// Its operators' components.
     pub components: Vec<OperatorComponent>,
-    /// Its nodes, in topological order, once it has begun.
+    /// Its nodes, in topological order.
     pub nodes: Vec<NodeView>,
     /// The last error of an attempt.
     pub last_error: Option<String>,

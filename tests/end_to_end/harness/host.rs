@@ -22,7 +22,7 @@ impl Place {
 
     /// The same with more arguments.
     pub fn host_with(&self, args: &[&str]) -> Host<'_> {
-        let serve = ["serve", "--data-dir", "data", "--listen", "127.0.0.1:0", "--log", "info"];
+        let serve = ["serve", "--data-dir", "data", "--listen", "127.0.0.1:0"];
         let mut running = Running::start(self.command(&[&serve, args].concat()));
         running.wait_for_stderr("serving on ");
         let said = running.stderr();
