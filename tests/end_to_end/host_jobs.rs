@@ -99,6 +99,13 @@ fn a_host_that_is_killed_in_the_middle_of_a_command_has_done_it_or_not() {
         assert!([Some(0), Some(10)].contains(&again.code()), "{again:?}");
         host.wait_for("job", "RUNNING");
 
+        let parallelism = 1 + random.below(4);
+        let rescaled = killed_in(host, &["rescale", "job", "-p", &parallelism.to_string()], &mut random);
+        host = place.host();
+        let found = host.wait_for("job", "RUNNING")["parallelism"].as_u64();
+        println!("round {round}: rescaled to {parallelism} {rescaled}, and is {found:?}");
+        assert!(!rescaled || found == Some(parallelism));
+
         let (command, end) = *random.pick(&[("stop", "STOPPED"), ("cancel", "CANCELLED")]);
         let ended = killed_in(host, &[command, "job"], &mut random);
         host = place.host();
@@ -145,10 +152,18 @@ fn a_job_that_can_not_begin_any_more_fails_and_leaves_the_others_alone() {
     let host = place.host();
     host.cofferdam(&["deploy", "job.toml"]).succeeds();
     deploy(&place, &host, "other", &words(100));
+    deploy(&place, &host, "damaged", &words(100));
     host.kill();
     std::fs::remove_file(place.path("flights.csv")).unwrap();
+    place.write("data/jobs/damaged/job.json", "{ \"format\": 1");
+    place.write("data/jobs/never-deployed/log", "");
     let host = place.host();
-    let failed = host.wait_for("job", "FAILED");
-    assert!(failed["ended"]["error"]["message"].as_str().unwrap().contains("flights.csv"), "{failed}");
+    for (job, why) in [("job", "flights.csv"), ("damaged", "data/jobs/damaged/job.json can't be understood")] {
+        let failed = host.wait_for(job, "FAILED");
+        assert!(failed["ended"]["error"]["message"].as_str().unwrap().contains(why), "{failed}");
+    }
     host.wait_for("other", "RUNNING");
+    assert_eq!(host.json(&["list"])["jobs"].as_array().map(Vec::len), Some(3));
+    let again = host.json(&["deploy", "damaged.toml"]);
+    assert_eq!(again["run"], 1, "it goes on: {again}");
 }

@@ -400,6 +400,9 @@ mod tests {
             ("cofferdam run j.toml --fresh -s 3", ErrorKind::ArgumentConflict),
             ("cofferdam run j.toml --log loud", ErrorKind::ValueValidation),
             ("cofferdam run j.toml --output xml", ErrorKind::InvalidValue),
+            ("cofferdam rescale j", ErrorKind::MissingRequiredArgument),
+            ("cofferdam serve --data-dir d --listen here", ErrorKind::ValueValidation),
+            ("cofferdam serve --data-dir d --tls-cert c", ErrorKind::MissingRequiredArgument),
             ("cofferdam --version", ErrorKind::DisplayVersion),
         ] {
             assert_eq!(parse(line).map(|_| ()), Err(kind), "{line}");

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::data_dir::unusable;
 use super::state::{Fault, JobState};
+use crate::clock;
 use crate::config::{self, Overrides};
 use crate::durable;
 use crate::error::{Error, Kind, Result};
@@ -132,13 +133,29 @@ impl Deployment {
         let broken = |why: String| {
             let message = format!("{} can't be understood: {why}", path.display());
             Error::new(Kind::Storage, message)
-                .help("it was written by another version, or damaged: mend it, or move the job's directory away")
+                .help("it was written by another version, or damaged: mend it and start the host again, or deploy the job again")
         };
         let read: Self = serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
         if read.format != FORMAT {
             return Err(broken(format!("it is of format {}, and this version reads {FORMAT}", read.format)));
         }
         Ok(Some(read))
+    }
+
+    /// What stands for a deployment that can't be understood: a job that has failed for that reason, and can be deployed again.
+    pub(super) fn unreadable(name: &str, error: &Error) -> Self {
+        Deployment {
+            format: FORMAT,
+            name: name.into(),
+            file: PathBuf::new(),
+            text: String::new(),
+            parallelism: None,
+            components: BTreeMap::new(),
+            begin: Begin { fresh: false, from: None, allow_duplicates: false, since: AttemptId::NONE },
+            deployed: String::new(),
+            wanted: Wanted::Running,
+            ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
+        }
     }
 
     /// Writes it into the job's directory, durably, in place of what is there.

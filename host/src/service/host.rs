@@ -58,7 +58,7 @@ impl Host {
     /// by job.
     ///
     /// # Errors
-    /// Kind `Storage`: the directory can't be used, or a job in it can't be understood.
+    /// Kind `Storage`: the directory can't be used.
     pub fn open(data: &Path, log: LogReader) -> Result<Arc<Host>> {
         let data = DataDir::open(data)?;
         let components = Components::new(data.components());
@@ -68,10 +68,16 @@ impl Host {
         let mut jobs = BTreeMap::new();
         for name in names(&data.jobs())? {
             let dir = data.jobs().join(&name);
-            // One without is left from a deployment that was not written down.
-            if let Some(deployment) = Deployment::read(&dir)? {
-                jobs.insert(name, Arc::new(Job::new(dir, deployment)));
-            }
+            let deployment = match Deployment::read(&dir) {
+                Ok(Some(deployment)) => deployment,
+                // Left from a deployment that was not written down.
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::error!("{error}");
+                    Deployment::unreadable(&name, &error)
+                }
+            };
+            jobs.insert(name, Arc::new(Job::new(dir, deployment)));
         }
         let running: Vec<Arc<Job>> = jobs.values().filter(|job| !job.is_ended()).cloned().collect();
         let jobs: Jobs = Arc::new(Mutex::new(jobs));
