@@ -34,12 +34,19 @@ pub struct DeployRequest {
     /// Begin without state, under a new run, even if there are checkpoints.
     #[serde(default)]
     pub fresh: bool,
-    /// Begin from this checkpoint, by number or by the path or URL of its manifest, instead of the newest.
+    /// Begin from this savepoint, by its path or URL, or from this checkpoint, by number or by the path or URL of its manifest, instead of
+    /// the newest checkpoint.
     #[serde(default)]
     pub from: Option<String>,
     /// Accept that output which is published already will be published again.
     #[serde(default)]
     pub allow_duplicates: bool,
+    /// Leave out state of operators and positions of sources that the job has no longer.
+    #[serde(default)]
+    pub allow_non_restored_state: bool,
+    /// The savepoint belongs to the job from now on, which removes it once it has a checkpoint of its own.
+    #[serde(default)]
+    pub claim: bool,
 }
 
 /// How to stop a job.
@@ -106,8 +113,17 @@ async fn list(State(host): Shared) -> Answer<Jobs> {
 #[utoipa::path(post, path = "/v1/jobs", tag = "jobs", request_body = DeployRequest,
     responses((status = 201, body = JobDetails), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn deploy(State(host): Shared, Json(request): Json<DeployRequest>) -> Answer<JobDetails> {
-    let DeployRequest { text, file, parallelism, components, fresh, from, allow_duplicates } = request;
-    let wanted = Deploy { text, file: file.map(Into::into), parallelism, components, fresh, from, allow_duplicates };
+    let wanted = Deploy {
+        text: request.text,
+        file: request.file.map(Into::into),
+        parallelism: request.parallelism,
+        components: request.components,
+        fresh: request.fresh,
+        from: request.from,
+        allow_duplicates: request.allow_duplicates,
+        allow_non_restored_state: request.allow_non_restored_state,
+        claim: request.claim,
+    };
     let deployed = blocking(move || host.deploy(wanted)).await?;
     Ok((StatusCode::CREATED, axum::Json(deployed)))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::log::Log;
-use super::manifest::{Manifest, Past, SnapshotPart};
+use super::manifest::{Past, SnapshotPart};
 use super::paths::{self, RunPath};
 use crate::record::AttemptId;
 
@@ -77,7 +77,7 @@ impl Listing {
         }
         let mut missing: BTreeMap<&str, u64> = BTreeMap::new();
         for (_, manifest) in log.manifests() {
-            let gone = named(manifest).filter(|path| !files.contains(*path));
+            let gone = manifest.state_files().filter(|path| !files.contains(*path));
             gone.for_each(|path| _ = missing.insert(path, manifest.checkpoint));
         }
         for (path, checkpoint) in missing {
@@ -87,19 +87,11 @@ impl Listing {
     }
 }
 
-/// The state files that a manifest names.
-fn named(manifest: &Manifest) -> impl Iterator<Item = &str> {
-    manifest.operators.iter().flat_map(|operator| {
-        let lists = operator.operator_state.iter().map(|file| file.path.as_str());
-        operator.files.iter().map(|file| file.path.as_str()).chain(lists)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::checkpoint::manifest::tests::{claim, manifest, state_file};
-    use crate::checkpoint::manifest::{Fate, LogEntry};
+    use crate::checkpoint::manifest::{Fate, LogEntry, Manifest};
 
     #[test]
     fn kept_past_and_failed_ones_are_listed_once_each_and_what_is_amiss_is_named() {

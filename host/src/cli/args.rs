@@ -49,7 +49,9 @@ Examples:
   cofferdam run job.toml                      go on from the last checkpoint, or begin
   cofferdam run job.toml --fresh              begin anew, beside what is published already
   cofferdam run job.toml -s 17 --allow-duplicates
-                                              go back to checkpoint 17, though later output is out";
+                                              go back to checkpoint 17, though later output is out
+  cofferdam run -s s3://bucket/savepoint-words-41-5f00ff
+                                              begin the job in a savepoint";
 
 const CHECKPOINTS: &str = "\
 The newest ten and all that are kept, of each run. `written` is what a checkpoint added to the one before, `total` all that it needs.
@@ -91,10 +93,10 @@ pub(super) enum Command {
     /// Checks a job without running it: the job file, its components, how they fit, and its paths
     #[command(after_help = EXIT_CODES)]
     Validate(JobFile),
-    /// Shows what is in a component, a checkpoint's manifest or a state file
+    /// Shows what is in a component, a checkpoint's manifest, a state file or a savepoint
     #[command(after_help = EXIT_CODES)]
     Inspect {
-        /// The file: a path or a URL
+        /// The file, or the savepoint's directory: a path or a URL
         #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
         file: Location,
     },
@@ -131,6 +133,9 @@ pub(super) enum Command {
     /// Components that a host keeps
     #[command(subcommand, after_help = EXIT_CODES)]
     Component(ComponentCommand),
+    /// Does something with savepoints
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Savepoint(SavepointCommand),
     /// Lists the checkpoints of a job with what they took, and those that failed
     #[command(after_help = format!("{CHECKPOINTS}\n\n{EXIT_CODES}"))]
     Checkpoints {
@@ -310,22 +315,10 @@ pub(super) struct ComponentArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct DeployArgs {
     #[command(flatten)]
-    pub(super) job: JobFile,
+    pub(super) job: RunArgs,
 
     #[command(flatten)]
     pub(super) host: HostArgs,
-
-    /// Begin without state, under a new run, even if there are checkpoints
-    #[arg(long)]
-    pub(super) fresh: bool,
-
-    /// Begin from this checkpoint, by number or by the path or URL of its manifest, instead of the last one
-    #[arg(short = 's', long = "from", value_name = "CHECKPOINT", conflicts_with = "fresh")]
-    pub(super) from: Option<String>,
-
-    /// Accept that output which is published already will be published again
-    #[arg(long)]
-    pub(super) allow_duplicates: bool,
 
     /// Don't wait until the job runs
     #[arg(long)]
@@ -345,20 +338,74 @@ pub(super) struct JobFile {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
-    #[command(flatten)]
-    pub(super) job: JobFile,
+    /// The job file; without one, that in the savepoint
+    #[arg(value_name = "JOB.toml", required_unless_present = "from")]
+    pub(super) file: Option<PathBuf>,
+
+    /// Worker threads, in place of the job file's `parallelism`
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=32_768))]
+    pub(super) parallelism: Option<u16>,
 
     /// Begin without state, under a new run, even if there are checkpoints
     #[arg(long)]
     pub(super) fresh: bool,
 
-    /// Begin from this checkpoint, by number or by the path or URL of its manifest, instead of the last one
-    #[arg(short = 's', long = "from", value_name = "CHECKPOINT", conflicts_with = "fresh")]
+    #[command(flatten)]
+    pub(super) restore: Restore,
+}
+
+/// What a job begins from, and how.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Restore {
+    /// Begin from this savepoint, by its path or URL, or from this checkpoint, by number or by the path or URL of its manifest, instead of
+    /// the last one
+    #[arg(short = 's', long = "from", value_name = "SAVEPOINT|CHECKPOINT", conflicts_with = "fresh")]
     pub(super) from: Option<String>,
+
+    /// Whose the savepoint is afterwards
+    #[arg(long, value_enum, value_name = "MODE", default_value = "no-claim", requires = "from")]
+    pub(super) claim_mode: ClaimMode,
 
     /// Accept that output which is published already will be published again
     #[arg(long)]
     pub(super) allow_duplicates: bool,
+
+    /// Leave out state of operators and positions of sources that the job has no longer
+    #[arg(long)]
+    pub(super) allow_non_restored_state: bool,
+}
+
+/// Whose a savepoint is that a job has begun from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ClaimMode {
+    /// Whose it was: the job needs it until its first checkpoint
+    NoClaim,
+    /// The job's, which removes it once it has a checkpoint of its own
+    Claim,
+}
+
+impl Restore {
+    /// The same for the job. `fresh`: without state.
+    pub(super) fn options(&self, fresh: bool) -> crate::job::Options {
+        crate::job::Options {
+            fresh,
+            from: self.from.clone(),
+            allow_duplicates: self.allow_duplicates,
+            allow_non_restored_state: self.allow_non_restored_state,
+            claim: self.claim_mode == ClaimMode::Claim,
+            ..Default::default()
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SavepointCommand {
+    /// Removes a savepoint, or what an interrupted one has left; nothing else
+    Dispose {
+        /// Its directory or its manifest: a path or a URL
+        #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
+        path: Location,
+    },
 }
 
 #[cfg(test)]
@@ -387,7 +434,8 @@ mod tests {
     #[test]
     fn run_takes_its_flags() {
         let Ok(Args { command: Command::Run(run), .. }) = parse("cofferdam run j.toml -p 3 -s 17 --allow-duplicates") else { panic!() };
-        assert_eq!((run.job.parallelism, run.from.as_deref(), run.allow_duplicates, run.fresh), (Some(3), Some("17"), true, false));
+        let options = run.restore.options(run.fresh);
+        assert_eq!((run.parallelism, options.from.as_deref(), options.allow_duplicates, options.fresh), (Some(3), Some("17"), true, false));
     }
 
     #[test]
@@ -395,6 +443,7 @@ mod tests {
         for (line, kind) in [
             ("cofferdam", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
             ("cofferdam run", ErrorKind::MissingRequiredArgument),
+            ("cofferdam run j.toml --claim-mode claim", ErrorKind::MissingRequiredArgument),
             ("cofferdam run j.toml -p 0", ErrorKind::ValueValidation),
             ("cofferdam run j.toml -p 40000", ErrorKind::ValueValidation),
             ("cofferdam run j.toml --fresh -s 3", ErrorKind::ArgumentConflict),

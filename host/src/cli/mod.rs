@@ -22,9 +22,10 @@ use serde::Serialize;
 
 use crate::config::{self, Overrides};
 use crate::error::{Error, Kind, Result};
-use crate::plan::Location;
+use crate::job::JobInside;
+use crate::plan::{ComponentRef, Location, NodeKind, Plan};
 use crate::{job, service, telemetry};
-use args::{Args, Command, HostArgs, JobFile, Output, RunArgs};
+use args::{Args, Command, HostArgs, JobFile, Output, RunArgs, SavepointCommand};
 use console::Console;
 
 /// Runs the program with the arguments of this process. Wrong usage and requests for help end the process in here.
@@ -49,6 +50,7 @@ pub fn main() -> ExitCode {
         Command::Component(command) => components::run(command, args.output),
         Command::Events(job) => history::events(job, args.output),
         Command::Logs(command) => history::logs(command, args.output),
+        Command::Savepoint(command) => savepoint(command, args.output),
         Command::Checkpoints { job, host } => checkpoints(job, host, args.output),
         Command::Completions { shell } => completions(*shell),
     };
@@ -57,8 +59,8 @@ pub fn main() -> ExitCode {
 
 /// The exit code of a run that did not fail.
 fn run(args: &RunArgs, output: Output) -> Result<u8> {
-    let plan = config::load(&args.job.file, &Overrides { parallelism: args.job.parallelism })?;
-    let begin = job::Options { fresh: args.fresh, from: args.from.clone(), allow_duplicates: args.allow_duplicates, ..Default::default() };
+    let plan = plan(args)?;
+    let begin = args.restore.options(args.fresh);
     let console = Arc::new(Console::begin(&plan));
     let ended = job::run(&plan, &begin, console.clone());
     console.end();
@@ -70,6 +72,39 @@ fn run(args: &RunArgs, output: Output) -> Result<u8> {
     }
     // As shells do it: ended by signal n.
     Ok(summary.signal.and_then(|signal| u8::try_from(128 + signal).ok()).unwrap_or(0))
+}
+
+/// The plan of the job file that is named, or else of that in the savepoint.
+fn plan(args: &RunArgs) -> Result<Plan> {
+    let overrides = Overrides { parallelism: args.parallelism };
+    match &args.file {
+        Some(file) => config::load(file, &overrides),
+        None => plan_inside(args.restore.from.as_deref().unwrap_or_default(), &overrides),
+    }
+}
+
+/// The plan of the job in a savepoint.
+fn plan_inside(savepoint: &str, overrides: &Overrides) -> Result<Plan> {
+    if savepoint.parse::<u64>().is_ok() {
+        let message = format!("checkpoint {savepoint} is of which job? A checkpoint has no job file inside");
+        return Err(Error::new(Kind::Config, message).help("name the job file, or the path or URL of a savepoint"));
+    }
+    let path = savepoint.parse().map_err(|reason| Error::new(Kind::Checkpoint, format!("`{savepoint}`: {reason}")))?;
+    let inside = JobInside::read(&path)?;
+    let mut plan = config::parse(&inside.file, inside.text.clone(), overrides)?;
+    let components = inside.unpack()?;
+    for node in &mut plan.nodes {
+        if let (NodeKind::Operator(settings), Some(component)) = (&mut node.kind, components.get(&node.uid)) {
+            settings.component = ComponentRef::File(component.clone());
+        }
+    }
+    Ok(plan)
+}
+
+fn savepoint(command: &SavepointCommand, output: Output) -> Result<u8> {
+    match command {
+        SavepointCommand::Dispose { path } => answer(&job::dispose(path)?, output),
+    }
 }
 
 fn validate(args: &JobFile, output: Output) -> Result<u8> {

@@ -1,36 +1,53 @@
 //! Commands that ask a host.
 
+use std::path::Path;
+
 use super::args::{DeployArgs, HostArgs, JobArgs, Output, RescaleArgs, StopArgs};
 use super::client::{Client, part};
 use super::text::table;
-use super::{answer, components, console, json};
+use super::{answer, components, console, json, plan};
 use crate::api::{DeployRequest, Jobs, RescaleRequest, StopRequest};
-use crate::config::{self, Overrides};
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 use crate::service::{JobDetails, JobOverview, JobState};
 
 /// Pushes what the host does not have, and has the job begin.
 pub(super) fn deploy(args: &DeployArgs, output: Output) -> Result<u8> {
     // Faults in the job file are found here, where it lies.
-    let parallelism = args.job.parallelism;
-    let plan = config::load(&args.job.file, &Overrides { parallelism })?;
+    let plan = plan(&args.job)?;
     let client = Client::new(&args.host)?;
-    let absolute = std::path::absolute(&args.job.file)
-        .map_err(|error| Error::new(Kind::Config, format!("can't tell where {} is: {error}", args.job.file.display())))?;
+    let begin = args.job.restore.options(args.job.fresh);
     let request = DeployRequest {
-        text: config::text(&args.job.file)?,
-        file: Some(absolute.display().to_string()),
-        parallelism,
+        text: plan.text.to_string(),
+        file: Some(absolute(&plan.file)?),
+        parallelism: args.job.parallelism,
         components: components::push_all(&client, &plan)?,
-        fresh: args.fresh,
-        from: args.from.clone(),
-        allow_duplicates: args.allow_duplicates,
+        fresh: begin.fresh,
+        from: begin.from.as_deref().map(from_here).transpose()?,
+        allow_duplicates: begin.allow_duplicates,
+        allow_non_restored_state: begin.allow_non_restored_state,
+        claim: begin.claim,
     };
     let deployed: JobDetails = client.post("/v1/jobs", &request)?;
     if args.detach {
         return told(deployed, output);
     }
     begun(client.wait(&path(&plan.name), |job: &JobDetails| job.overview.state != JobState::Created)?, output)
+}
+
+/// A path as the host understands it, which runs in another directory.
+fn absolute(path: &Path) -> Result<String> {
+    let absolute = std::path::absolute(path);
+    let named = |error| Error::new(Kind::Config, format!("can't tell where {} is: {error}", path.display()));
+    absolute.map(|path| path.display().to_string()).map_err(named)
+}
+
+/// What a job is to begin from, as the host understands it: numbers and URLs stay as they are.
+fn from_here(from: &str) -> Result<String> {
+    match from.parse() {
+        Ok(Location::Path(path)) if from.parse::<u64>().is_err() => absolute(&path),
+        _ => Ok(from.into()),
+    }
 }
 
 pub(super) fn list(args: &HostArgs, output: Output) -> Result<u8> {

@@ -1,34 +1,41 @@
-//! `[checkpoint] dir` and the tables `[checkpoint.s3]`, `[checkpoint.gs]` and `[checkpoint.az]`, which say how its bucket is reached.
+//! `[checkpoint] dir`, `savepoint-dir` and the tables `[checkpoint.s3]`, `[checkpoint.gs]` and `[checkpoint.az]`, which say how a bucket is reached.
 
 use std::path::Path;
 
 use toml::Spanned;
 
 use super::section::Section;
-use super::setting::{Anywhere, Endpoint, Flag, LocalPath, Setting, Text, Time};
+use super::setting::{Anywhere, Endpoint, Flag, Lasting, LocalPath, Setting, Text, Time};
 use crate::plan::{Access, CheckpointSettings, Location, Service};
 
 /// Puts where checkpoints go, and how that is reached, into `settings`, of which the rest is there. `base` is the directory that paths
 /// count from.
 pub(super) fn read(section: &mut Section<'_>, base: &Path, settings: &mut CheckpointSettings) {
-    let written = section.optional::<Anywhere>("dir").map(|dir| dir.into_inner().0);
-    // Where `dir` is at fault, nobody knows which table is right.
-    let is_known = written.is_some() || !section.has("dir");
-    match written {
-        Some(Location::Path(path)) => settings.dir = base.join(path).into(),
-        Some(bucket) => settings.dir = bucket,
-        None => {}
-    }
+    let absolute = |location: Location| match location {
+        Location::Path(path) => Location::Path(base.join(path)),
+        bucket => bucket,
+    };
+    let dir = section.optional::<Anywhere>("dir").map(|dir| absolute(dir.into_inner().0));
+    let savepoint_dir = section.optional::<Lasting>("savepoint-dir").map(|dir| absolute(dir.into_inner().0));
+    // Where one is at fault, nobody knows which table is right.
+    let is_known = (dir.is_some() || !section.has("dir")) && (savepoint_dir.is_some() || !section.has("savepoint-dir"));
+    settings.dir = dir.unwrap_or_else(|| settings.dir.clone());
+    settings.savepoint_dir = savepoint_dir;
     settings.access.retry_timeout = settings.timeout;
+    // Where checkpoints are on disk, the bucket is that of savepoints.
+    let bucket = match (&settings.dir, &settings.savepoint_dir) {
+        (Location::Path(_), Some(Location::Object(path))) | (Location::Object(path), _) => Some(path.service),
+        _ => None,
+    };
     for service in Service::ALL {
-        match &settings.dir {
-            Location::Object(path) if path.service == service => {
-                if let Some(table) = section.section(service.scheme()) {
-                    settings.access = Reader { table, base }.access(service, &settings.access);
-                }
+        if bucket == Some(service) {
+            if let Some(table) = section.section(service.scheme()) {
+                settings.access = Reader { table, base }.access(service, &settings.access);
             }
-            _ if is_known => refuse(section, service, &settings.dir),
-            _ => drop(section.section(service.scheme())),
+        } else if is_known {
+            refuse(section, service, &settings.dir);
+        } else {
+            drop(section.section(service.scheme()));
         }
     }
 }

@@ -45,7 +45,17 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
     locations::check(faults, &drafts, name.as_ref().map(|name| checkpoint.dir.join(name)).as_ref());
     let nodes = links::connect(faults, drafts);
     let Job { parallelism, max_parallelism, restart, .. } = job?;
-    Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, restart, checkpoint, nodes: nodes? })
+    Some(Plan {
+        file: faults.file().into(),
+        text: faults.text().into(),
+        base: base.into(),
+        name: name?,
+        parallelism,
+        max_parallelism,
+        restart,
+        checkpoint,
+        nodes: nodes?,
+    })
 }
 
 /// Whether the rest of the file can be judged. A missing `format` is a fault like others; another one makes all else meaningless.

@@ -60,8 +60,8 @@ impl<const MIN: u32, const MAX: u32> Setting for Decimal<MIN, MAX> {
     }
 }
 
-/// The stable name of a source, operator or sink, checked only: [`super::section::Section::uid`] keeps it. It becomes part of paths, and a dot in `inputs` ends it.
-pub(super) struct Uid;
+/// The stable name of a source, operator or sink. It becomes part of paths, and a dot in `inputs` ends it.
+pub(super) struct Uid(pub(super) String);
 
 impl Setting for Uid {
     const EXAMPLE: &'static str = "\"word-count\"";
@@ -71,7 +71,7 @@ impl Setting for Uid {
     }
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
-        name(value, "-_").map(|_| Uid)
+        name(value, "-_").map(Uid)
     }
 }
 
@@ -209,6 +209,21 @@ impl Setting for Anywhere {
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
         value.as_str()?.parse().ok().map(Anywhere)
+    }
+}
+
+/// The same, but a place where things stay when the process ends.
+pub(super) struct Lasting(pub(super) plan::Location);
+
+impl Setting for Lasting {
+    const EXAMPLE: &'static str = Anywhere::EXAMPLE;
+
+    fn expected() -> String {
+        Anywhere::expected()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        plan::Location::lasting(value.as_str()?).ok().map(Lasting)
     }
 }
 

@@ -150,7 +150,7 @@ fn a_generator_takes_all_its_settings() {
 fn checkpoints_take_all_their_settings() {
     let checkpoint = |lines: &str| load_with(&with(&format!("[checkpoint]\n{lines}\n")), &Overrides::default()).unwrap().0.checkpoint;
     let lines = "mode = \"at-least-once\"\ntimeout = \"5s\"\nmin-pause = \"0s\"\nmax-concurrent = 3\ntolerable-failures = 7\nnum-retained = 1\n\
-                 compression = \"none\"\ndir = \"/c\"";
+                 compression = \"none\"\ndir = \"/c\"\nsavepoint-dir = \"s3://bucket/s\"\ns3 = { region = \"eu\" }";
     let expected = CheckpointSettings {
         interval: None,
         mode: Mode::AtLeastOnce,
@@ -161,8 +161,9 @@ fn checkpoints_take_all_their_settings() {
         num_retained: 1,
         compression: Compression::None,
         dir: PathBuf::from("/c").into(),
+        savepoint_dir: Some("s3://bucket/s".parse().unwrap()),
         // What is throttled is tried again for as long as a checkpoint may take.
-        access: Access { retry_timeout: Duration::from_secs(5), ..Access::default() },
+        access: Access { retry_timeout: Duration::from_secs(5), region: Some("eu".into()), ..Access::default() },
     };
     assert_eq!(checkpoint(lines), expected);
     let lines = "mode = \"exactly-once\"\nmin-pause = \"1m\"\nmax-concurrent = 1\ncompression = \"lz4\"\ndir = \"/c\"";
@@ -255,7 +256,11 @@ const CASES: &[Case<'_>] = &[
     // Keys.
     ("parallelism = 2", "paralelism = 2", &[(5, "[job]: unknown key `paralelism`", "did you mean `parallelism`?")]),
     ("skip-lines", "skip_lines", &[(34, "source `flights`: unknown key `skip_lines`", "did you mean `skip-lines`?")]),
-    ("rate =", "colour =", &[(35, "source `flights`: unknown key `colour`", "known here: uid, inputs, rate, type, skip-lines, path")]),
+    (
+        "rate =",
+        "colour =",
+        &[(35, "source `flights`: unknown key `colour`", "known here: uid, renamed-from, inputs, rate, type, skip-lines, path")],
+    ),
     ("[checkpoint]", "[checkpoints]", &[(8, "unknown key `checkpoints`", "did you mean `checkpoint`?")]),
     ("[[sink]]", "[[sinks]]", &[(12, "unknown key `sinks`", "did you mean `sink`?")]),
     ("time = \"5s\"", "tme = \"5s\"", &[(23, "operator `delays`: limits: unknown key `tme`", "did you mean `time`?")]),
@@ -352,6 +357,7 @@ const CASES: &[Case<'_>] = &[
         "\"s3://bucket\"\ns3 = { endpoint = \"minio:9000\" }",
         &[(11, "[checkpoint]: s3: `endpoint` must be an http:// or https:// URL without user, query and fragment", "")],
     ),
+    ("\"state\"", "\"state\"\nsavepoint-dir = \"memory:\"", &[(11, "[checkpoint]: `savepoint-dir` must be a path, or a file://", "")]),
     ("path = \"out\"", "path = \"\"", &[(15, "sink `out`: `path` must be a path or a file:// URL, found \"\"", "")]),
     (
         "\"file\"\npath = \"out\"",
@@ -416,6 +422,16 @@ const CASES: &[Case<'_>] = &[
         ],
     ),
     ("[\"delays.late\", \"delays\"]", "{ a = [\"delays\"] }", &[(16, "sink `out`: a sink has one input, which has no name", "inputs = [")]),
+    (
+        "uid = \"delays\"",
+        "uid = \"delays\"\nrenamed-from = \"parse\"",
+        &[(20, "operator `delays`: `renamed-from` names \"parse\", whose state belongs to operator `parse`", "remove the line")],
+    ),
+    (
+        "path = \"out\"",
+        "path = \"out\"\nrenamed-from = \"out\"",
+        &[(16, "sink `out`: `renamed-from` names \"out\", whose state belongs to sink `out`", "")],
+    ),
     // Places.
     ("path = \"out\"", "path = \"x/../input/./flights.csv\"", &[(15, "sink `out`: source `flights` reads there too", "own")]),
     (

@@ -17,6 +17,7 @@ use crate::record::AttemptId;
 use super::begin::{Begun, begin};
 use super::controller::{Controller, Parties};
 use super::prepare::Prepared;
+use super::settle::Settled;
 use super::strategy::{Next, Strategy};
 use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, OwnMetrics, Restored, Summary};
 
@@ -77,6 +78,10 @@ pub async fn attempts(
                     let summary = nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
                     return Ok(Summary { failures, ..summary });
                 }
+                Order::Savepoint(order) => {
+                    let message = format!("job `{}` is between two attempts: there is nothing to take a savepoint of", prepared.plan.name);
+                    order.refuse(Error::new(Kind::Job, message).help("ask again when it runs"));
+                }
             },
         }
     }
@@ -120,7 +125,7 @@ async fn attempt(
         return Ok(nothing_done(&plan, attempt, Outcome::Finished, started));
     };
     legacy.attempt = Some(begun.attempt);
-    let restored = begun.point.as_ref().map(restored);
+    let restored = begun.point.as_ref().map(|point| restored(point, &begun.beginning.settled));
     observer.notice(&match &restored {
         Some(restored) => Notice::Resuming { attempt: begun.attempt, restored: restored.clone() },
         None => Notice::Starting { attempt: begun.attempt },
@@ -263,7 +268,13 @@ async fn join(running: Running) -> Result<()> {
     joined.map_err(|panic| Error::new(Kind::Internal, format!("waiting for the workers panicked: {panic}")))?
 }
 
-fn restored(point: &RestorePoint) -> Restored {
-    let path = point.path.to_string();
-    Restored { checkpoint: point.manifest.checkpoint, created: point.manifest.created.clone(), path }
+fn restored(point: &RestorePoint, settled: &Settled) -> Restored {
+    Restored {
+        checkpoint: point.manifest.checkpoint,
+        created: point.manifest.created.clone(),
+        path: point.path.to_string(),
+        savepoint: point.manifest.savepoint.is_some(),
+        empty: settled.empty.clone(),
+        left_out: settled.left_out.clone(),
+    }
 }

@@ -67,8 +67,14 @@ impl fmt::Display for Notice {
             Notice::Starting { attempt: AttemptId { run, attempt } } => {
                 write!(f, "starting run {run} again (attempt {attempt}): it has no checkpoint yet")
             }
-            Notice::Resuming { attempt: AttemptId { run, attempt }, restored: Restored { checkpoint, created, .. } } => {
-                write!(f, "resuming run {run} from checkpoint {checkpoint} of {created} (attempt {attempt})")
+            Notice::Resuming { attempt: AttemptId { run, attempt }, restored } => {
+                let Restored { checkpoint, created, path, savepoint, empty, left_out } = restored;
+                match savepoint {
+                    true => write!(f, "starting run {run} from savepoint {path} of {created} (attempt {attempt})")?,
+                    false => write!(f, "resuming run {run} from checkpoint {checkpoint} of {created} (attempt {attempt})")?,
+                }
+                let listed = [("; without state in it, and so beginning empty: ", empty), ("; left out for good: ", left_out)];
+                listed.iter().filter(|(_, uids)| !uids.is_empty()).try_for_each(|(what, uids)| write!(f, "{what}{}", uids.join(", ")))
             }
             Notice::Restarting { attempt: AttemptId { attempt, .. }, error, delay } => {
                 let delay = humantime::format_duration(Duration::from_millis(delay.as_millis() as u64));

@@ -19,7 +19,8 @@ use super::{End, Observer, Order, Summary};
 pub struct Options {
     /// A new run without state, beside what is there.
     pub fresh: bool,
-    /// The checkpoint to begin from: its number, or the path or URL of its manifest. None: the newest of a run that has not finished.
+    /// The checkpoint to begin from: its number, or the path or URL of its manifest or of a savepoint. None: the newest of a run that has
+    /// not finished.
     pub from: Option<String>,
     /// Begin from `from` even if output of newer checkpoints is published already.
     pub allow_duplicates: bool,
@@ -28,6 +29,10 @@ pub struct Options {
     pub since: Option<AttemptId>,
     /// Nobody is there to mend what is wrong: an attempt that does not begin is followed by another like one that fails.
     pub unattended: bool,
+    /// Leave out state of operators and sources that the job has no longer.
+    pub allow_non_restored_state: bool,
+    /// `from` is a savepoint, and belongs to the job from now on.
+    pub claim: bool,
 }
 
 /// Loads and checks everything that a job needs, without touching anything of it.

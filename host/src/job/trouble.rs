@@ -52,6 +52,7 @@ impl Controller {
             self.pending.give_up(epoch);
         }
         self.remember(epoch, now, cause.message());
+        self.fail_savepoints(epoch, &cause);
         let (health, tolerable) = (self.health(), self.prepared.plan.checkpoint.tolerable_failures);
         if !failure.is_tolerated {
             let error = cause.context(format!("checkpoint {epoch} has failed"));
@@ -61,7 +62,7 @@ impl Controller {
             });
         }
         let reason = cause.message().to_owned();
-        if health.failed_in_a_row == 1 {
+        if failure.counts && health.failed_in_a_row == 1 {
             self.observer.notice(&Notice::Degraded { checkpoint: epoch, reason, health, tolerable });
         } else {
             tracing::info!(checkpoint = epoch, in_a_row = health.failed_in_a_row, "failed: {reason}");

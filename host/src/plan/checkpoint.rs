@@ -27,7 +27,9 @@ pub struct CheckpointSettings {
     pub compression: Compression,
     /// The directory under which all jobs' checkpoints lie; a path is absolute.
     pub dir: Location,
-    /// How that is reached, if it is in a bucket.
+    /// The directory for savepoints that are asked for without one.
+    pub savepoint_dir: Option<Location>,
+    /// How buckets of the service that the one or the other is in are reached.
     pub access: Access,
 }
 
@@ -44,6 +46,7 @@ impl CheckpointSettings {
             num_retained: 3,
             compression: Compression::default(),
             dir,
+            savepoint_dir: None,
             access: Access::default(),
         }
     }

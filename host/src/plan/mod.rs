@@ -17,6 +17,7 @@ pub(crate) mod suggest;
 mod waits;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use access::Access;
 pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
@@ -34,8 +35,12 @@ pub use state::{More, StateDescriptor, StateKind, Ttl, TtlFrom};
 /// A validated job. Its nodes stand in topological order: inputs before what they feed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The job file that it came from.
+    /// The job file that it came from,
     pub file: PathBuf,
+    /// its text,
+    pub text: Arc<str>,
+    /// and the directory that paths in it count from; absolute.
+    pub base: PathBuf,
     /// The job's name.
     pub name: String,
     /// Subtasks of every source, operator and sink: worker threads.
@@ -55,6 +60,8 @@ pub struct Plan {
 pub struct Node {
     /// Its stable name, unique in the job; it owns the state.
     pub uid: String,
+    /// The uid that it had before, under which older checkpoints and savepoints know it.
+    pub renamed_from: Option<String>,
     /// What it is.
     pub kind: NodeKind,
     /// What feeds it; none for a source.

@@ -50,6 +50,8 @@ pub(super) struct Begin {
     pub(super) fresh: bool,
     pub(super) from: Option<String>,
     pub(super) allow_duplicates: bool,
+    pub(super) allow_non_restored_state: bool,
+    pub(super) claim: bool,
     /// The newest attempt before it was deployed.
     pub(super) since: AttemptId,
 }
@@ -151,7 +153,7 @@ impl Deployment {
             text: String::new(),
             parallelism: None,
             components: BTreeMap::new(),
-            begin: Begin { fresh: false, from: None, allow_duplicates: false, since: AttemptId::NONE },
+            begin: Begin { fresh: false, from: None, allow_duplicates: false, allow_non_restored_state: false, claim: false, since: AttemptId::NONE },
             deployed: String::new(),
             wanted: Wanted::Running,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
@@ -190,7 +192,7 @@ impl Deployment {
 
     /// How its next attempt begins.
     pub(super) fn options(&self, unattended: bool) -> job::Options {
-        let Begin { fresh, from, allow_duplicates, since } = self.begin.clone();
-        job::Options { fresh, from, allow_duplicates, since: Some(since), unattended }
+        let Begin { fresh, from, allow_duplicates, allow_non_restored_state, claim, since } = self.begin.clone();
+        job::Options { fresh, from, allow_duplicates, allow_non_restored_state, claim, since: Some(since), unattended }
     }
 }

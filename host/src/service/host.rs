@@ -47,10 +47,14 @@ pub struct Deploy {
     pub components: BTreeMap<String, String>,
     /// A new run without state, beside what is there.
     pub fresh: bool,
-    /// The checkpoint to begin from, as in [`job::Options`].
+    /// The checkpoint or savepoint to begin from, as in [`job::Options`].
     pub from: Option<String>,
     /// Begin from `from` even if output of newer checkpoints is published already.
     pub allow_duplicates: bool,
+    /// Leave out state of operators and sources that the job has no longer.
+    pub allow_non_restored_state: bool,
+    /// `from` is a savepoint, and belongs to the job from now on.
+    pub claim: bool,
 }
 
 impl Host {
@@ -162,7 +166,8 @@ impl Host {
         self.existing(&plan.name).map_or(Ok(()), |job| job.require_end())?;
         let named = |error: Error| error.context(format!("job `{}`", plan.name));
         let components = self.components_of(&plan, &wanted.components).map_err(named)?;
-        let begin = Begin { fresh: wanted.fresh, from: wanted.from, allow_duplicates: wanted.allow_duplicates, since: AttemptId::NONE };
+        let Deploy { fresh, from, allow_duplicates, allow_non_restored_state, claim, .. } = wanted;
+        let begin = Begin { fresh, from, allow_duplicates, allow_non_restored_state, claim, since: AttemptId::NONE };
         let mut deployment = Deployment::new(&plan, wanted.text, wanted.parallelism, begin, clock::wall_text());
         deployment.components = components;
         let prepared = self.around.prepare(&deployment).map_err(named)?;

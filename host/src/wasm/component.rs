@@ -60,6 +60,19 @@ impl Component {
         compile(engine, path, bytes, limits).map_err(|error| error.context(format!("component `{}`", path.display())))
     }
 
+    /// The bytes of its file.
+    ///
+    /// # Errors
+    /// Kind `Component` if it can't be read, or is another one than when it was loaded.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let wrong = |what: String| Error::new(Kind::Component, format!("component `{}`: {what}", self.path.display()));
+        let bytes = std::fs::read(&self.path).map_err(|error| wrong(format!("it can't be read: {error}")))?;
+        if blake3::hash(&bytes).to_hex().as_str() != self.digest {
+            return Err(wrong("the file has changed since it was loaded".into()));
+        }
+        Ok(bytes)
+    }
+
     /// What it says about itself.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor

@@ -8,7 +8,7 @@ use super::local::canonical;
 use super::objects::{Objects, PART};
 use super::open::objects_at;
 use super::{Store, get_from, key, unreadable, unwritable};
-use crate::checkpoint::decide::{Before, Merge, Merged, RestorePoint};
+use crate::checkpoint::decide::{Merge, Merged, RestorePoint};
 use crate::checkpoint::file::{StateReader, merge};
 use crate::checkpoint::manifest::{OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
@@ -23,16 +23,7 @@ impl Store {
     /// # Errors
     /// [`Kind::Storage`] if it can't be written; [`Kind::Internal`] if the path is taken by another content.
     pub async fn put_state_file(&self, run: u32, path: &str, bytes: Bytes) -> Result<()> {
-        let in_parts = matches!(self.dir, Location::Object(_)) && bytes.len() >= PART;
-        if in_parts {
-            let put = self.objects.put_in_parts(&key(&paths::run_dir(run), path)?, &bytes).await;
-            return put.map_err(|error| unwritable(&self.run_dir(run).join(path), &error));
-        }
-        if self.put_new(run, path, &bytes).await? {
-            return Ok(());
-        }
-        let path = self.run_dir(run).join(path);
-        Err(Error::new(Kind::Internal, format!("{path} exists already, with another content")))
+        self.place(run).put(path, bytes).await
     }
 
     /// Reads a state file that `point` names, and checks it against what is said there.
@@ -49,16 +40,16 @@ impl Store {
     /// # Errors
     /// As [`Store::read_state_file`].
     pub async fn read_operator_state(&self, point: &RestorePoint, file: &OperatorStateFile) -> Result<Bytes> {
-        self.read_named(point, Named { path: &file.path, bytes: file.bytes, checksum: &file.checksum }).await
+        self.read_named(point, Named::from(file)).await
     }
 
     async fn read_named(&self, point: &RestorePoint, file: Named<'_>) -> Result<Bytes> {
         let (objects, prefix) = self.objects_of(&point.run_dir)?;
-        let place = Place { objects: &objects, prefix: &prefix, run_dir: &point.run_dir };
-        read_checked(place, file).await.map_err(|error| match error.kind() {
+        let place = Place { objects, prefix, dir: point.run_dir.clone() };
+        read_checked(&place, file).await.map_err(|error| match error.kind() {
             Kind::Checkpoint => {
-                let message = format!("checkpoint {} can't be restored: {error}; {} names it", point.manifest.checkpoint, point.path);
-                Error::new(Kind::Checkpoint, message).help(Before::way_out(point.before.as_ref()))
+                let message = format!("{} can't be restored: {error}; {} names it", point.name(), point.path);
+                Error::new(Kind::Checkpoint, message).help(point.way_out())
             }
             _ => error,
         })
@@ -98,35 +89,23 @@ impl Store {
     /// [`Kind::Checkpoint`] if an input is missing or damaged, [`Kind::Storage`] if something can't be read or written. The inputs
     /// are as they were.
     pub async fn merge(&self, run: u32, due: &Merge) -> Result<Merged> {
-        let run_dir = self.run_dir(run);
-        let place = Place { objects: &self.objects, prefix: &paths::run_dir(run), run_dir: &run_dir };
-        let mut readers = Vec::new();
-        for input in &due.inputs {
-            let bytes = read_checked(place, Named::from(input)).await?;
-            readers.push(StateReader::open(run_dir.join(&input.path).to_string(), bytes)?);
-        }
-        let readers: Arc<[StateReader]> = readers.into();
-        let mut files = Vec::new();
-        for output in &due.outputs {
-            let (readers, groups, base) = (Arc::clone(&readers), output.groups, due.base);
-            let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, clock::wall_ms())).await;
-            let merged = merged.map_err(|error| Error::new(Kind::Internal, format!("a merge of state files has ended: {error}")))??;
-            // Everything was deleted, and nothing lies below: there is nothing left to say.
-            if merged.entries == 0 && merged.base {
-                continue;
-            }
-            self.put_state_file(run, &output.path, merged.bytes.clone()).await?;
-            files.push(merged.at(output.path.clone()));
-        }
+        let place = self.place(run);
+        let files = carry_out(&place, &place, due).await?;
         let inputs = due.inputs.iter().map(|input| input.path.clone()).collect();
         Ok(Merged { operator: due.operator.clone(), inputs, files })
+    }
+
+    /// Where a run's files are.
+    pub(super) fn place(&self, run: u32) -> Place {
+        Place { objects: self.objects.clone(), prefix: paths::run_dir(run), dir: self.run_dir(run) }
     }
 
     /// How a place is reached: as the job's own if it is in the same kind of store, else as the environment says.
     pub(super) fn access_to(&self, location: &Location) -> Access {
         match (location, &self.dir) {
-            (Location::Object(path), Location::Object(own)) if path.service == own.service => self.access.clone(),
-            _ => Access::default(),
+            (Location::Object(path), Location::Object(own)) if path.service != own.service => Access::default(),
+            // Where checkpoints are on disk, what is said of a bucket is said of that of savepoints.
+            _ => self.access.clone(),
         }
     }
 
@@ -139,20 +118,47 @@ impl Store {
     }
 }
 
-/// A run's files.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    objects: &'a Objects,
-    prefix: &'a str,
-    run_dir: &'a Location,
+/// Files that belong together: a run's, or a savepoint's.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) objects: Objects,
+    /// Where they lie there.
+    pub(super) prefix: String,
+    /// The same as a directory.
+    pub(super) dir: Location,
+}
+
+impl Place {
+    /// Writes a file that nobody else writes, durably. Writing the same again does no harm.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if it can't be written; [`Kind::Internal`] if the path is taken by another content.
+    pub(super) async fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
+        let (key, whole) = (key(&self.prefix, path)?, self.dir.join(path));
+        let put = if matches!(self.dir, Location::Object(_)) && bytes.len() >= PART {
+            self.objects.put_in_parts(&key, &bytes).await.map(|()| true)
+        } else {
+            self.objects.put_new(&key, &bytes).await
+        };
+        match put {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::new(Kind::Internal, format!("{whole} exists already, with another content"))),
+            Err(error) => Err(unwritable(&whole, &error)),
+        }
+    }
+
+    /// The content of a file; none if it is not there.
+    pub(super) async fn get(&self, path: &str) -> Result<Option<Bytes>> {
+        get_from(&self.objects, &key(&self.prefix, path)?, &self.dir.join(path)).await
+    }
 }
 
 /// What a manifest says about a file, whatever it holds.
 #[derive(Clone, Copy)]
-struct Named<'a> {
-    path: &'a str,
-    bytes: u64,
-    checksum: &'a str,
+pub(super) struct Named<'a> {
+    pub(super) path: &'a str,
+    pub(super) bytes: u64,
+    pub(super) checksum: &'a str,
 }
 
 impl<'a> From<&'a StateFile> for Named<'a> {
@@ -161,18 +167,50 @@ impl<'a> From<&'a StateFile> for Named<'a> {
     }
 }
 
+impl<'a> From<&'a OperatorStateFile> for Named<'a> {
+    fn from(file: &'a OperatorStateFile) -> Self {
+        Named { path: &file.path, bytes: file.bytes, checksum: &file.checksum }
+    }
+}
+
 /// A state file, if it is the one that was written.
-async fn read_checked(place: Place<'_>, file: Named<'_>) -> Result<Bytes> {
-    let path = place.run_dir.join(file.path);
-    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the state file {path} {reason}"));
-    let found = get_from(place.objects, &key(place.prefix, file.path)?, &path).await?;
-    let bytes = found.ok_or_else(|| broken("is missing".into()))?;
+pub(super) async fn read_checked(place: &Place, file: Named<'_>) -> Result<Bytes> {
+    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the file {} {reason}", place.dir.join(file.path)));
+    let bytes = place.get(file.path).await?.ok_or_else(|| broken("is missing".into()))?;
     if bytes.len() as u64 != file.bytes {
         return Err(broken(format!("has {} bytes and should have {}", bytes.len(), file.bytes)));
     }
-    let checksum = format!("{:08x}", crc32c::crc32c(&bytes));
+    let checksum = checksum(&bytes);
     if checksum != file.checksum {
         return Err(broken(format!("is damaged: its checksum is {checksum} and should be {}", file.checksum)));
     }
     Ok(bytes)
+}
+
+/// A checksum as manifests have it.
+pub(super) fn checksum(bytes: &[u8]) -> String {
+    format!("{:08x}", crc32c::crc32c(bytes))
+}
+
+/// Merges files of one place into files of the same or another one, off the asynchronous threads.
+pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge) -> Result<Vec<StateFile>> {
+    let mut readers = Vec::new();
+    for input in &due.inputs {
+        let bytes = read_checked(from, Named::from(input)).await?;
+        readers.push(StateReader::open(from.dir.join(&input.path).to_string(), bytes)?);
+    }
+    let readers: Arc<[StateReader]> = readers.into();
+    let mut files = Vec::new();
+    for output in &due.outputs {
+        let (readers, groups, base) = (Arc::clone(&readers), output.groups, due.base);
+        let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, clock::wall_ms())).await;
+        let merged = merged.map_err(|error| Error::new(Kind::Internal, format!("a merge of state files has ended: {error}")))??;
+        // Everything was deleted, and nothing lies below: there is nothing left to say.
+        if merged.entries == 0 && merged.base {
+            continue;
+        }
+        to.put(&output.path, merged.bytes.clone()).await?;
+        files.push(merged.at(output.path.clone()));
+    }
+    Ok(files)
 }

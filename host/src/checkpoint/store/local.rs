@@ -52,3 +52,9 @@ pub(super) async fn remove_leftovers(run_dir: &Location, attempt: u32, slot: u64
     // Whether it succeeds is of no importance: what it removes is invisible to everything else.
     let _ = tokio::task::spawn_blocking(move || sweep::remove_leftovers(&dir, attempt, slot)).await;
 }
+
+/// Removes what interrupted writes have left of a savepoint, of whose files none is left. In a bucket nothing is seen of them.
+pub(super) async fn remove_savepoint_leftovers(dir: &Location) {
+    let Location::Path(dir) = dir.clone() else { return };
+    let _ = tokio::task::spawn_blocking(move || sweep::remove_savepoint_leftovers(&dir)).await;
+}

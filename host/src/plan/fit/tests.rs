@@ -60,13 +60,20 @@ fn plan(nodes: Vec<(&str, NodeKind, &[&str])>) -> Plan {
     };
     Plan {
         file: "job.toml".into(),
+        text: "".into(),
+        base: "/".into(),
         name: "j".into(),
         parallelism: 1,
         max_parallelism: 128,
         restart: Restart::None,
         checkpoint: CheckpointSettings::new(PathBuf::from("/c").into()),
         nodes: (nodes.into_iter())
-            .map(|(uid, kind, inputs)| Node { uid: uid.into(), kind, inputs: inputs.iter().map(|text| edge(text)).collect() })
+            .map(|(uid, kind, inputs)| Node {
+                uid: uid.into(),
+                renamed_from: None,
+                kind,
+                inputs: inputs.iter().map(|text| edge(text)).collect(),
+            })
             .collect(),
     }
 }
@@ -227,7 +234,10 @@ fn what_is_sent_at_the_end_of_the_job_is_not_waited_for() {
     let (mut plan, mut descriptors) = waiting([source(), source()], &["0 first", "1 second"]);
     let mut between = component(&["i::text"], &["o::text"]);
     between.iter_mut().for_each(|operator| operator.finish_hook = true);
-    plan.nodes.insert(2, Node { uid: "late".into(), kind: operator(), inputs: vec![Input { node: 0, port: None, to: None }] });
+    plan.nodes.insert(
+        2,
+        Node { uid: "late".into(), renamed_from: None, kind: operator(), inputs: vec![Input { node: 0, port: None, to: None }] },
+    );
     plan.nodes[3].inputs[0].node = 2;
     descriptors.insert(2, between);
     assert_eq!(
