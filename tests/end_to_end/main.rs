@@ -67,6 +67,10 @@ mod s3;
 #[cfg(test)]
 mod s3_faults;
 #[cfg(test)]
+mod savepoint;
+#[cfg(test)]
+mod savepoint_faults;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod sessions;

@@ -12,7 +12,9 @@ use utoipa_axum::routes;
 
 use super::extract::{Json, Path, Query};
 use super::problem::Problem;
+use super::savepoints::SavepointRequest;
 use super::{Shared, blocking};
+use crate::job::Then;
 use crate::service::{Deploy, Host, JobDetails, JobOverview};
 
 /// A job to deploy.
@@ -50,12 +52,26 @@ pub struct DeployRequest {
 }
 
 /// How to stop a job.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct StopRequest {
     /// End as if all input ended here: operators finish, and nothing is left to go on with.
     #[serde(default)]
     pub drain: bool,
+    /// With a savepoint: nothing that comes after it is published. If there can be none, the job goes on, unless it is drained.
+    #[serde(default)]
+    pub savepoint: Option<SavepointRequest>,
+}
+
+/// A job that was told to stop.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Stopping {
+    /// The job.
+    #[serde(flatten)]
+    pub job: JobDetails,
+    /// By which name to ask what has come of the savepoint, if one was asked for.
+    pub request_id: Option<String>,
 }
 
 /// How to rescale a job.
@@ -161,13 +177,20 @@ async fn cancel(State(host): Shared, Path(job): Path<String>) -> Answer<JobDetai
     Ok((StatusCode::ACCEPTED, axum::Json(details)))
 }
 
-/// Stops a job with a last checkpoint.
+/// Stops a job with a last checkpoint, and if asked for with a savepoint.
 #[utoipa::path(post, path = "/v1/jobs/{job}/stop", tag = "jobs", params(("job" = String, Path, description = "Its name")),
     request_body = StopRequest,
-    responses((status = 202, body = JobDetails), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn stop(State(host): Shared, Path(job): Path<String>, Json(request): Json<StopRequest>) -> Answer<JobDetails> {
-    let details = blocking(move || host.stop(&job, request.drain)).await?;
-    Ok((StatusCode::ACCEPTED, axum::Json(details)))
+    responses((status = 202, body = Stopping), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn stop(State(host): Shared, Path(job): Path<String>, Json(request): Json<StopRequest>) -> Answer<Stopping> {
+    let StopRequest { drain, savepoint } = request;
+    let stop = move || match savepoint {
+        Some(savepoint) => {
+            let request_id = host.savepoint(&job, savepoint.wanted(if drain { Then::Drain } else { Then::Stop }))?;
+            Ok(Stopping { job: host.job(&job)?, request_id: Some(request_id) })
+        }
+        None => Ok(Stopping { job: host.stop(&job, drain)?, request_id: None }),
+    };
+    Ok((StatusCode::ACCEPTED, axum::Json(blocking(stop).await?)))
 }
 
 /// Stops a job with a last checkpoint, from which it goes on with another parallelism.

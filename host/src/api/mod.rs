@@ -8,13 +8,15 @@ mod history;
 mod jobs;
 mod metrics;
 mod problem;
+mod savepoints;
 mod server;
 
 pub use components::Components;
 pub use guard::Guard;
 pub use history::{Events, LogLines};
-pub use jobs::{DeployRequest, Jobs, RescaleRequest, StopRequest};
+pub use jobs::{DeployRequest, Jobs, RescaleRequest, StopRequest, Stopping};
 pub use problem::Problem;
+pub use savepoints::{SavepointRequest, Triggered};
 pub use server::{Listen, Serving, openapi};
 
 use std::sync::Arc;

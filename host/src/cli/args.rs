@@ -1,5 +1,6 @@
 //! What the command line takes, and the help that it gives.
 
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -52,6 +53,13 @@ Examples:
                                               go back to checkpoint 17, though later output is out
   cofferdam run -s s3://bucket/savepoint-words-41-5f00ff
                                               begin the job in a savepoint";
+
+const SAVEPOINT_EXAMPLES: &str = "\
+Examples:
+  cofferdam savepoint words s3://bucket/savepoints
+  cofferdam stop words --savepoint savepoints --drain
+  cofferdam run -s savepoints/savepoint-words-41-5f00ff
+  cofferdam savepoint dispose savepoints/savepoint-words-41-5f00ff";
 
 const CHECKPOINTS: &str = "\
 The newest ten and all that are kept, of each run. `written` is what a checkpoint added to the one before, `total` all that it needs.
@@ -133,9 +141,9 @@ pub(super) enum Command {
     /// Components that a host keeps
     #[command(subcommand, after_help = EXIT_CODES)]
     Component(ComponentCommand),
-    /// Does something with savepoints
-    #[command(subcommand, after_help = EXIT_CODES)]
-    Savepoint(SavepointCommand),
+    /// Has a job of a host take a savepoint: all of its state, in files that depend on nothing else
+    #[command(args_conflicts_with_subcommands = true, after_help = format!("{SAVEPOINT_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Savepoint(SavepointArgs),
     /// Lists the checkpoints of a job with what they took, and those that failed
     #[command(after_help = format!("{CHECKPOINTS}\n\n{EXIT_CODES}"))]
     Checkpoints {
@@ -269,6 +277,13 @@ pub(super) struct StopArgs {
     /// End as if all input ended here: operators finish, and nothing is left to go on with
     #[arg(long)]
     pub(super) drain: bool,
+
+    /// Stop with a savepoint: nothing that comes after it is published. Without a directory, in the job file's `savepoint-dir`
+    #[arg(long, value_name = "DIR", num_args = 0..=1, value_parser = OsStringValueParser::new().try_map(|text| lasting(&text)))]
+    pub(super) savepoint: Option<Option<Location>>,
+
+    #[command(flatten)]
+    pub(super) target: Target,
 }
 
 #[derive(Debug, clap::Args)]
@@ -396,6 +411,43 @@ impl Restore {
             ..Default::default()
         }
     }
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct SavepointArgs {
+    #[command(subcommand)]
+    pub(super) command: Option<SavepointCommand>,
+
+    /// The job's name
+    #[arg(value_name = "JOB", required = true)]
+    pub(super) job: Option<String>,
+
+    /// The directory in which it gets one of its own, a path or a URL; without it, the job file's `savepoint-dir`
+    #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(|text| lasting(&text)))]
+    pub(super) dir: Option<Location>,
+
+    #[command(flatten)]
+    pub(super) target: Target,
+
+    #[command(flatten)]
+    pub(super) host: HostArgs,
+}
+
+/// A place where things stay when processes end.
+fn lasting(text: &OsStr) -> Result<Location, String> {
+    text.to_str().map_or_else(|| Ok(Location::Path(text.into())), Location::lasting)
+}
+
+/// What a savepoint is to be.
+#[derive(Debug, clap::Args)]
+pub(super) struct Target {
+    /// By which name to ask for it, letters and digits: asked for again by this name, it is not taken again
+    #[arg(long, value_name = "ID")]
+    pub(super) trigger_id: Option<String>,
+
+    /// Leave the operators' components out of it
+    #[arg(long)]
+    pub(super) without_components: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,6 +9,7 @@ mod console;
 mod failure;
 mod history;
 mod remote;
+mod savepoints;
 mod serve;
 mod summary;
 mod text;
@@ -25,7 +26,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job::JobInside;
 use crate::plan::{ComponentRef, Location, NodeKind, Plan};
 use crate::{job, service, telemetry};
-use args::{Args, Command, HostArgs, JobFile, Output, RunArgs, SavepointCommand};
+use args::{Args, Command, HostArgs, JobFile, Output, RunArgs};
 use console::Console;
 
 /// Runs the program with the arguments of this process. Wrong usage and requests for help end the process in here.
@@ -50,7 +51,7 @@ pub fn main() -> ExitCode {
         Command::Component(command) => components::run(command, args.output),
         Command::Events(job) => history::events(job, args.output),
         Command::Logs(command) => history::logs(command, args.output),
-        Command::Savepoint(command) => savepoint(command, args.output),
+        Command::Savepoint(command) => savepoints::run(command, args.output),
         Command::Checkpoints { job, host } => checkpoints(job, host, args.output),
         Command::Completions { shell } => completions(*shell),
     };
@@ -99,12 +100,6 @@ fn plan_inside(savepoint: &str, overrides: &Overrides) -> Result<Plan> {
         }
     }
     Ok(plan)
-}
-
-fn savepoint(command: &SavepointCommand, output: Output) -> Result<u8> {
-    match command {
-        SavepointCommand::Dispose { path } => answer(&job::dispose(path)?, output),
-    }
 }
 
 fn validate(args: &JobFile, output: Output) -> Result<u8> {

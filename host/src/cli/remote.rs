@@ -5,7 +5,7 @@ use std::path::Path;
 use super::args::{DeployArgs, HostArgs, JobArgs, Output, RescaleArgs, StopArgs};
 use super::client::{Client, part};
 use super::text::table;
-use super::{answer, components, console, json, plan};
+use super::{answer, components, console, json, plan, savepoints};
 use crate::api::{DeployRequest, Jobs, RescaleRequest, StopRequest};
 use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
@@ -36,7 +36,7 @@ pub(super) fn deploy(args: &DeployArgs, output: Output) -> Result<u8> {
 }
 
 /// A path as the host understands it, which runs in another directory.
-fn absolute(path: &Path) -> Result<String> {
+pub(super) fn absolute(path: &Path) -> Result<String> {
     let absolute = std::path::absolute(path);
     let named = |error| Error::new(Kind::Config, format!("can't tell where {} is: {error}", path.display()));
     absolute.map(|path| path.display().to_string()).map_err(named)
@@ -88,8 +88,15 @@ pub(super) fn cancel(args: &JobArgs, output: Output) -> Result<u8> {
 }
 
 pub(super) fn stop(args: &StopArgs, output: Output) -> Result<u8> {
+    if let Some(dir) = &args.savepoint {
+        return savepoints::stop(args, dir.as_ref(), output);
+    }
+    if args.target.trigger_id.is_some() || args.target.without_components {
+        let error = Error::new(Kind::Request, "`--trigger-id` and `--without-components` are about a savepoint, and none is asked for");
+        return Err(error.help("add `--savepoint`"));
+    }
     let client = Client::new(&args.job.host)?;
-    let _: JobDetails = client.post(&format!("{}/stop", path(&args.job.job)), &StopRequest { drain: args.drain })?;
+    let _: JobDetails = client.post(&format!("{}/stop", path(&args.job.job)), &StopRequest { drain: args.drain, savepoint: None })?;
     begun(client.wait(&path(&args.job.job), has_ended)?, output)
 }
 

@@ -80,7 +80,7 @@ pub async fn attempts(
                 }
                 Order::Savepoint(order) => {
                     let message = format!("job `{}` is between two attempts: there is nothing to take a savepoint of", prepared.plan.name);
-                    order.refuse(Error::new(Kind::Job, message).help("ask again when it runs"));
+                    order.refuse(Error::new(Kind::Conflict, message).help("ask again when it runs"));
                 }
             },
         }

@@ -157,7 +157,7 @@ impl Controller {
                 self.abandon("its attempt has failed").await;
             }
         }
-        let ended_first = Error::new(Kind::Job, format!("job `{}` has ended before a savepoint was taken", self.prepared.plan.name));
+        let ended_first = Error::new(Kind::Conflict, format!("job `{}` has ended before a savepoint was taken", self.prepared.plan.name));
         self.savepoints.refuse_all(&ended_first);
         self.observer.progress(&self.progress());
         ended

@@ -1,6 +1,7 @@
 //! Jobs: preparing one, beginning an attempt from a checkpoint, running it to its end. The asynchronous shell around the synchronous
 //! dataflow.
 
+mod afterwards;
 mod attempt;
 mod begin;
 mod checkpoints;
@@ -27,8 +28,10 @@ mod upload;
 
 pub use crate::checkpoint::listing::{Broken, Listed, Listing};
 pub use crate::checkpoint::manifest::Fate;
+pub use crate::checkpoint::paths::savepoint::is_trigger_id;
 pub use crate::checkpoint::store::{Disposed, Saved};
 pub use crate::dataflow::{Metrics, OwnMetrics, Pauses};
+pub use afterwards::{find_savepoint, savepoint_of_ended};
 pub use attempt::{attempts, newest_attempt};
 pub use checkpoints::{checkpoints, checkpoints_in};
 pub use inside::{JobInside, dispose};

@@ -102,7 +102,7 @@ impl Controller {
     /// A savepoint is asked for. Before anything of the job changes, it is found out whether it can be written.
     pub(super) fn ask_savepoint(&mut self, order: SavepointOrder) {
         if self.savepoints.named(&order.trigger_id).is_some() {
-            let error = Error::new(Kind::Job, format!("savepoint `{}` is under way already", order.trigger_id));
+            let error = Error::new(Kind::Conflict, format!("savepoint `{}` is under way already", order.trigger_id));
             return order.refuse(error);
         }
         let (store, job, trigger_id) = (self.store.clone(), self.prepared.plan.name.clone(), order.trigger_id.clone());
@@ -132,7 +132,7 @@ impl Controller {
         match asked.order.then {
             Then::Drain if self.ending == Some(End::Drain) => asked.stage = Stage::Waiting(target),
             _ if is_ending => {
-                let error = Error::new(Kind::Job, format!("job `{}` is about to end", self.prepared.plan.name));
+                let error = Error::new(Kind::Conflict, format!("job `{}` is about to end", self.prepared.plan.name));
                 self.saved(trigger_id, Err(error));
             }
             then => {
@@ -146,7 +146,7 @@ impl Controller {
 
     /// A checkpoint is committed in `slot`: the savepoints for which it was triggered are written.
     pub(super) fn write_savepoints(&mut self, manifest: &Arc<Manifest>, slot: u64) {
-        let from = canonical(&self.store.run_dir(self.attempt.run)).join(&paths::entry(slot)).to_string();
+        let from = origin(&self.store, self.attempt.run, slot);
         for asked in &mut self.savepoints.asked {
             let Stage::Triggered(epoch, target) = &asked.stage else { continue };
             if *epoch != manifest.checkpoint {
@@ -189,19 +189,24 @@ impl Controller {
     }
 }
 
+/// Where a checkpoint's manifest lies, as its savepoints remember it.
+pub(super) fn origin(store: &Store, run: u32, slot: u64) -> String {
+    canonical(&store.run_dir(run)).join(&paths::entry(slot)).to_string()
+}
+
 /// A savepoint that is being written.
-struct Writing {
-    store: Store,
-    prepared: Arc<Prepared>,
-    manifest: Arc<Manifest>,
-    target: Target,
-    trigger_id: String,
-    from: String,
-    with_components: bool,
+pub(super) struct Writing {
+    pub(super) store: Store,
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) target: Target,
+    pub(super) trigger_id: String,
+    pub(super) from: String,
+    pub(super) with_components: bool,
 }
 
 impl Writing {
-    async fn run(self) -> Result<Saved> {
+    pub(super) async fn run(self) -> Result<Saved> {
         let plan = &self.prepared.plan;
         let components = if self.with_components { Some(components(&self.prepared).await?) } else { None };
         let contents = Contents {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::data_dir::unusable;
+use super::savepoints::Saving;
 use super::state::{Fault, JobState};
 use crate::clock;
 use crate::config::{self, Overrides};
@@ -39,6 +40,9 @@ pub(super) struct Deployment {
     /// When it was deployed, RFC 3339.
     pub(super) deployed: String,
     pub(super) wanted: Wanted,
+    /// The savepoint after which it has stopped, if that is whole.
+    #[serde(default)]
+    pub(super) saving: Option<Saving>,
     /// How it has ended, once it has.
     pub(super) ended: Option<Ended>,
 }
@@ -120,6 +124,7 @@ impl Deployment {
             begin,
             deployed,
             wanted: Wanted::Running,
+            saving: None,
             ended: None,
         }
     }
@@ -153,9 +158,17 @@ impl Deployment {
             text: String::new(),
             parallelism: None,
             components: BTreeMap::new(),
-            begin: Begin { fresh: false, from: None, allow_duplicates: false, allow_non_restored_state: false, claim: false, since: AttemptId::NONE },
+            begin: Begin {
+                fresh: false,
+                from: None,
+                allow_duplicates: false,
+                allow_non_restored_state: false,
+                claim: false,
+                since: AttemptId::NONE,
+            },
             deployed: String::new(),
             wanted: Wanted::Running,
+            saving: None,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
         }
     }

@@ -28,6 +28,8 @@ pub enum Happened {
     Healthy,
     /// A user has asked for it to stop, drain, end, or go on with another parallelism.
     Asked,
+    /// A savepoint was taken, or could not be.
+    Savepoint,
     /// The host ends, and it takes a last checkpoint.
     Suspended,
     /// It has come to an end.
@@ -44,6 +46,7 @@ impl Happened {
             Happened::Degraded => "degraded",
             Happened::Healthy => "healthy",
             Happened::Asked => "asked",
+            Happened::Savepoint => "savepoint",
             Happened::Suspended => "suspended",
             Happened::Ended => "ended",
         }

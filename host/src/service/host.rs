@@ -324,7 +324,11 @@ impl Host {
         self.all().get(name).cloned()
     }
 
-    fn find(&self, name: &str) -> Result<Arc<Job>> {
+    pub(super) fn around(&self) -> &Arc<Surroundings> {
+        &self.around
+    }
+
+    pub(super) fn find(&self, name: &str) -> Result<Arc<Job>> {
         self.existing(name).ok_or_else(|| {
             Error::new(Kind::NotFound, format!("the host has no job `{name}`")).help("`cofferdam list` lists those that it has")
         })

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::deployment::{Deployment, Ended, Wanted};
 use super::event::{Event, Happened};
 use super::journal::Journal;
+use super::savepoints::Savepoints;
 use super::state::JobState;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
@@ -29,6 +30,8 @@ pub(super) struct Job {
     /// Held while a command is written down and passed on, so that commands happen one after the other.
     deployment: Mutex<Deployment>,
     live: Mutex<Live>,
+    /// Savepoints that were asked for. Held for moments only.
+    savepoints: Mutex<Savepoints>,
     events: Journal,
     log: Journal,
     /// What runs it.
@@ -52,7 +55,7 @@ pub(super) struct Live {
     pub(super) nodes: Vec<(String, &'static str)>,
     pub(super) metrics: Option<Arc<Metrics>>,
     /// What it is told goes here, while it runs.
-    orders: Option<UnboundedSender<Order>>,
+    pub(super) orders: Option<UnboundedSender<Order>>,
     /// It was told to stop only to begin again.
     pub(super) begins_again: bool,
 }
@@ -106,7 +109,16 @@ impl Job {
     pub(super) fn new(dir: PathBuf, deployment: Deployment) -> Self {
         let live = Mutex::new(Live::new(&deployment));
         let (events, log) = (Journal::new(dir.join("events"), EVENT_BYTES), Journal::new(dir.join("log"), LOG_BYTES));
-        Job { name: deployment.name.clone(), dir, deployment: Mutex::new(deployment), live, events, log, thread: Mutex::default() }
+        Job {
+            name: deployment.name.clone(),
+            dir,
+            deployment: Mutex::new(deployment),
+            live,
+            savepoints: Mutex::default(),
+            events,
+            log,
+            thread: Mutex::default(),
+        }
     }
 
     /// Its name, which is its id.
@@ -133,8 +145,19 @@ impl Job {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn deployment(&self) -> MutexGuard<'_, Deployment> {
+    pub(super) fn deployment(&self) -> MutexGuard<'_, Deployment> {
         self.deployment.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down what is wanted from now on, in the place of `deployment`.
+    pub(super) fn change(&self, deployment: &mut Deployment, changed: Deployment) -> Result<()> {
+        changed.write(&self.dir)?;
+        *deployment = changed;
+        Ok(())
+    }
+
+    pub(super) fn savepoints(&self) -> MutexGuard<'_, Savepoints> {
+        self.savepoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its deployment as it is now.
@@ -198,8 +221,7 @@ impl Job {
             return Err(Error::new(Kind::Conflict, message).help(format!("`cofferdam describe {}` says how and why", self.name)));
         }
         let changed = Deployment { wanted, ..deployment.clone() };
-        changed.write(&self.dir)?;
-        *deployment = changed;
+        self.change(&mut deployment, changed)?;
         self.note(Happened::Asked, wanted.text());
         let mut live = self.live();
         live.enter(if wanted == Wanted::Cancelled { JobState::Cancelling } else { JobState::Stopping });
@@ -214,7 +236,7 @@ impl Job {
     /// down.
     pub(super) fn rescale(&self, parallelism: u16) -> Result<()> {
         let mut deployment = self.deployment();
-        if deployment.ended.is_some() || deployment.wanted != Wanted::Running {
+        if deployment.ended.is_some() || deployment.wanted != Wanted::Running || deployment.saving.is_some() {
             let message = format!("job `{}` is {}", self.name, self.live().state.name());
             return Err(Error::new(Kind::Conflict, message).help("deploy it again with `-p`: it goes on from its last checkpoint"));
         }
@@ -223,8 +245,7 @@ impl Job {
         if changed.plan(|_| PathBuf::new())?.parallelism == before {
             return Ok(());
         }
-        changed.write(&self.dir)?;
-        *deployment = changed;
+        self.change(&mut deployment, changed)?;
         self.note(Happened::Asked, format!("to go on with parallelism {parallelism}, after {before}"));
         let mut live = self.live();
         live.enter(JobState::Restarting);
@@ -266,6 +287,7 @@ impl Job {
         let why = ended.error.as_ref().map(|fault| format!(": {}", fault.message)).unwrap_or_default();
         self.note(Happened::Ended, format!("{}{why}", state.name()));
         deployment.ended = Some(ended);
+        deployment.saving = None;
         if let Err(error) = deployment.write(&self.dir) {
             // It is found out again when the host is started the next time.
             tracing::error!("job `{}` is {}, which can't be written down: {error}", self.name, state.name());

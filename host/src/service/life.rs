@@ -3,12 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::components::Components;
 use super::deployment::{Deployment, Ended, Wanted};
 use super::job::Job;
+use super::savepoints::is_saved;
 use super::state::{Fault, JobState};
 use super::watcher::Watcher;
 use crate::clock;
@@ -16,6 +18,9 @@ use crate::error::{Error, Kind, Result};
 use crate::job::{self, Order, Outcome, Prepared, Summary};
 use crate::telemetry;
 use crate::wasm::Engine;
+
+/// After this time what could not be found out is looked at again.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// What all jobs of a host have in common.
 pub(super) struct Surroundings {
@@ -52,10 +57,27 @@ pub(super) fn begin(job: &Arc<Job>, around: &Arc<Surroundings>, prepared: Option
 
 /// How the job has ended; none if it goes on when the host is started again.
 fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepared>) -> Option<Ended> {
+    let mut last = None;
     loop {
         let (deployment, orders) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
         if deployment.wanted == Wanted::Cancelled {
             return Some(ended(JobState::Cancelled, None, None));
+        }
+        if let Some(saving) = &deployment.saving {
+            match is_saved(&deployment, saving) {
+                Ok(true) => return Some(ended(JobState::Stopped, None, last)),
+                Ok(false) => job.go_on_after(&saving.trigger_id),
+                Err(error) => {
+                    let error = error.context(format!("job `{}`: whether it has stopped with a savepoint is unknown", job.name()));
+                    if error.kind() != Kind::Storage {
+                        return Some(failed(&error));
+                    }
+                    // It must not run on if it has.
+                    tracing::warn!("{error}");
+                    std::thread::sleep(AGAIN);
+                    continue;
+                }
+            }
         }
         let outcome = run(job, around, &deployment, orders, prepared.take());
         let wanted = job.deployed().wanted;
@@ -66,8 +88,8 @@ fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepare
                 (Outcome::Cancelled, _) | (_, Wanted::Cancelled) => return Some(done(JobState::Cancelled, &summary)),
                 (Outcome::Stopped, Wanted::Stopped) => return Some(done(JobState::Stopped, &summary)),
                 (Outcome::Stopped, _) if is_closing => return None,
-                // To go on with another parallelism, or to be drained.
-                (Outcome::Stopped, _) => {}
+                // To go on with another parallelism, or to be drained; or with a savepoint, which is then found.
+                (Outcome::Stopped, _) => last = serde_json::to_value(summary).ok(),
             },
             Err(error) if is_closing => {
                 tracing::error!("goes on from its newest checkpoint when the host is started again: {error}");

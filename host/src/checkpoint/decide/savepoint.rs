@@ -37,7 +37,7 @@ pub fn savepoint(manifest: &Manifest, mut files: BTreeMap<String, Vec<StateFile>
         total_bytes: keyed + whole,
         origin: None,
         owned: None,
-        savepoint: Some(part),
+        savepoint: Some(Box::new(part)),
         snapshots: Vec::new(),
         history: Vec::new(),
         ..manifest.clone()

@@ -62,13 +62,8 @@ pub struct Claim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Whether that is a savepoint which belongs to the job from now on.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owns: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 /// Why a checkpoint was taken.
@@ -134,7 +129,7 @@ pub struct Manifest {
     pub owned: Option<String>,
     /// What makes it a savepoint, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub savepoint: Option<SavepointPart>,
+    pub savepoint: Option<Box<SavepointPart>>,
     /// How far every source had read.
     pub sources: Vec<SourcePart>,
     /// The state of every operator.
