@@ -30,7 +30,7 @@ fn every_path_answers_and_refuses() {
     assert_eq!(host.http("GET", "/healthz", ""), (200, "ok\n".into()));
     assert_eq!(host.http("GET", "/readyz", ""), (200, "ok\n".into()));
     let document = ask(&host, "GET", "/v1/openapi.json", &nothing, 200);
-    assert_eq!(document["paths"].as_object().unwrap().len(), 13, "a new path is to be tested here");
+    assert_eq!(document["paths"].as_object().unwrap().len(), 15, "a new path is to be tested here");
     assert_eq!(ask(&host, "GET", "/v1/jobs", &nothing, 200), json!({ "jobs": [] }));
 
     // Deploying: components as the job file names them, relative to where it says that it lies.
@@ -97,6 +97,27 @@ fn every_path_answers_and_refuses() {
     let rescaled = ask(&host, "POST", "/v1/jobs/job/rescale", &json!({ "parallelism": 2 }), 202);
     assert_eq!(rescaled["state"], "RESTARTING", "{rescaled}");
     host.wait_until("job", "parallelism 2", |job| job["parallelism"] == 2 && job["state"] == "RUNNING");
+    let savepoints = "/v1/jobs/job/savepoints";
+    refused(&host, "POST", savepoints, &json!({}), 400, "bad-request", "no directory for savepoints");
+    refused(&host, "POST", savepoints, &json!({ "target-directory": "saved" }), 400, "bad-request", "it is relative");
+    let saved = json!({ "target-directory": place.path("saved"), "trigger-id": "7f" });
+    refused(&host, "POST", savepoints, &json!({ "trigger-id": "../x", "target-directory": "/x" }), 400, "bad-request", "`../x` can't name");
+    refused(&host, "POST", "/v1/jobs/nobody/savepoints", &saved, 404, "not-found", "no job `nobody`");
+    assert_eq!(ask(&host, "POST", savepoints, &saved, 202), json!({ "request-id": "7f" }));
+    let completed = || Some(ask(&host, "GET", &format!("{savepoints}/7f"), &nothing, 200)).filter(|saved| !saved["operation"].is_null());
+    let taken = crate::harness::until("a savepoint", completed);
+    assert_eq!(taken["status"]["id"], "COMPLETED", "{taken}");
+    assert!(taken["operation"]["location"].as_str().unwrap().ends_with("-7f"), "{taken}");
+    refused(&host, "GET", &format!("{savepoints}/7e"), &nothing, 404, "not-found", "no savepoint `7e`");
+    // What was taken is no savepoint to stop with.
+    let stop = |savepoint: &Value| json!({ "savepoint": savepoint });
+    refused(&host, "POST", "/v1/jobs/job/stop", &stop(&saved), 409, "conflict", "savepoint `7f` was taken before");
+    let stopping = ask(&host, "POST", "/v1/jobs/job/stop", &stop(&json!({ "target-directory": place.path("saved") })), 202);
+    assert!(stopping["request-id"].is_string() && stopping["name"] == "job", "{stopping}");
+    host.wait_for("job", "STOPPED");
+    ask(&host, "POST", "/v1/jobs/job/stop", &json!({ "drain": false }), 202);
+    ask(&host, "POST", "/v1/jobs", &request, 201);
+    host.wait_for("job", "RUNNING");
     ask(&host, "POST", "/v1/jobs/job/stop", &json!({}), 202);
     host.wait_for("job", "STOPPED");
     ask(&host, "POST", "/v1/jobs/job/stop", &json!({ "drain": false }), 202);

@@ -288,6 +288,10 @@ impl Job {
         self.note(Happened::Ended, format!("{}{why}", state.name()));
         deployment.ended = Some(ended);
         deployment.saving = None;
+        if state == JobState::Stopped {
+            // With a savepoint, which was all that was written down.
+            deployment.wanted = Wanted::Stopped;
+        }
         if let Err(error) = deployment.write(&self.dir) {
             // It is found out again when the host is started the next time.
             tracing::error!("job `{}` is {}, which can't be written down: {error}", self.name, state.name());
