@@ -27,7 +27,7 @@ guests: setup
 fixtures: setup
 	$(CARGO) build --locked --profile guest --target wasm32-wasip2 $(GUESTS) $(FIXTURES)
 
-# A server of S3 that others have written, for the tests.
+# What others have written, for the tests: a server of S3, and what makes up requests.
 MOTO = $(or $(CARGO_TARGET_DIR),target)/moto
 moto: $(MOTO)/installed
 

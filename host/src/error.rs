@@ -23,11 +23,37 @@ pub enum Kind {
     Storage,
     /// A newer attempt of the same job has taken over.
     Fenced,
+    /// A host can't be reached, or does not answer as one.
+    Unreachable,
+    /// There is no such job, component or path.
+    NotFound,
+    /// The job or component is not in a state in which this can be done.
+    Conflict,
+    /// A host wants to know who asks.
+    Unauthorized,
+    /// A request to a host is not as it must be.
+    Request,
     /// The host broke one of its own rules: always a bug.
     Internal,
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 12] = [
+        Kind::Job,
+        Kind::Config,
+        Kind::Component,
+        Kind::Checkpoint,
+        Kind::Storage,
+        Kind::Fenced,
+        Kind::Unreachable,
+        Kind::NotFound,
+        Kind::Conflict,
+        Kind::Unauthorized,
+        Kind::Request,
+        Kind::Internal,
+    ];
+
     /// The process's exit code. 0 is success and 2 is clap's for wrong usage; 128 + n means ended by signal n.
     pub fn exit_code(self) -> u8 {
         match self {
@@ -37,11 +63,21 @@ impl Kind {
             Kind::Checkpoint => 5,
             Kind::Storage => 6,
             Kind::Fenced => 7,
+            Kind::Unreachable => 8,
+            Kind::NotFound => 9,
+            Kind::Conflict => 10,
+            Kind::Unauthorized => 11,
+            Kind::Request => 2,
             Kind::Internal => 70,
         }
     }
 
-    /// A stable name, as `--output json` prints it.
+    /// The kind with this name.
+    pub fn from_code(code: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+
+    /// A stable name, as `--output json` and the REST interface print it.
     pub fn code(self) -> &'static str {
         match self {
             Kind::Job => "job-failed",
@@ -50,6 +86,11 @@ impl Kind {
             Kind::Checkpoint => "checkpoint",
             Kind::Storage => "storage",
             Kind::Fenced => "fenced",
+            Kind::Unreachable => "unreachable",
+            Kind::NotFound => "not-found",
+            Kind::Conflict => "conflict",
+            Kind::Unauthorized => "unauthorized",
+            Kind::Request => "bad-request",
             Kind::Internal => "internal",
         }
     }
@@ -135,7 +176,7 @@ impl Error {
     pub fn is_for_people(&self) -> bool {
         match self.0.kind {
             Kind::Config | Kind::Component | Kind::Checkpoint | Kind::Fenced => true,
-            Kind::Job | Kind::Storage | Kind::Internal => self.0.for_people,
+            _ => self.0.for_people,
         }
     }
 

@@ -7,9 +7,11 @@
 // Row 1: what everything else speaks.
 pub mod clock;
 pub mod codec;
+pub mod durable;
 pub mod error;
 pub mod record;
 pub mod telemetry;
+pub mod tls;
 
 // Row 2: plain data and pure decisions.
 pub mod config;
@@ -24,8 +26,12 @@ pub mod wasm;
 // Row 4: the engine.
 pub mod dataflow;
 
-// Row 5: jobs.
+// Row 5: jobs, and many of them in a host.
 pub mod job;
+pub mod service;
+
+// Row 6: the host's REST interface.
+pub mod api;
 
 // Row 7: the command line.
 pub mod cli;

@@ -41,7 +41,15 @@ mod generator;
 #[cfg(test)]
 mod graphs;
 #[cfg(test)]
+mod host_access;
+#[cfg(test)]
 mod host_file;
+#[cfg(test)]
+mod host_jobs;
+#[cfg(test)]
+mod host_paths;
+#[cfg(test)]
+mod host_schema;
 #[cfg(test)]
 mod in_memory;
 #[cfg(test)]
@@ -78,6 +86,12 @@ mod runs;
 mod s3;
 #[cfg(test)]
 mod s3_faults;
+#[cfg(test)]
+mod savepoint;
+#[cfg(test)]
+mod savepoint_faults;
+#[cfg(test)]
+mod serve;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]

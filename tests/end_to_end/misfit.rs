@@ -84,7 +84,7 @@ fn what_the_job_no_longer_has_is_named() {
         ("\"lines\"", "\"rows\"", "what belongs to source `lines`, which the job no longer has"),
     ] {
         place.write("job.toml", text.replace(old, new));
-        refused(&place, &[], 5, "checkpoint", &[words, "--fresh"]);
+        refused(&place, &[], 5, "checkpoint", &[words, "--allow-non-restored-state"]);
     }
 }
 

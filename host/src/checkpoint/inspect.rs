@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::file::{BroadcastReader, OperatorStateReader, StateReader};
+use super::listing::Broken;
 use super::manifest::{Claim, Epochs, Inline, LogEntry, Manifest, ManifestError, parse};
 use crate::codec;
 use crate::error::{Error, Kind, Result};
@@ -19,6 +20,8 @@ pub enum Description {
     Claim(Claim),
     /// A manifest.
     Manifest(ManifestDescription),
+    /// A savepoint.
+    Savepoint(Box<SavepointDescription>),
     /// A state file.
     StateFile(StateFileDescription),
     /// A file of operator state.
@@ -48,6 +51,21 @@ pub struct InlineDescription {
     /// What it is.
     #[serde(flatten)]
     pub description: Description,
+}
+
+/// A savepoint, of which every file was read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SavepointDescription {
+    /// Its directory.
+    pub path: String,
+    /// Its manifest.
+    #[serde(flatten)]
+    pub manifest: Manifest,
+    /// Files that are missing or damaged: it can't be restored with all that it had.
+    pub broken: Vec<Broken>,
+    /// Files that are none of a savepoint's.
+    pub foreign: Vec<String>,
 }
 
 /// A file of operator state, read from end to end.

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::log::Log;
-use super::manifest::{Manifest, Past, SnapshotPart};
+use super::manifest::{Past, SnapshotPart};
 use super::paths::{self, RunPath};
 use crate::record::AttemptId;
 
 /// The checkpoints of a job.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Listing {
     /// In the order in which they were taken.
@@ -22,7 +22,7 @@ pub struct Listing {
 }
 
 /// A checkpoint.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Listed {
     /// Its run.
@@ -37,7 +37,7 @@ pub struct Listed {
 }
 
 /// A file that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Broken {
     /// Its path.
@@ -77,7 +77,7 @@ impl Listing {
         }
         let mut missing: BTreeMap<&str, u64> = BTreeMap::new();
         for (_, manifest) in log.manifests() {
-            let gone = named(manifest).filter(|path| !files.contains(*path));
+            let gone = manifest.state_files().filter(|path| !files.contains(*path));
             gone.for_each(|path| _ = missing.insert(path, manifest.checkpoint));
         }
         for (path, checkpoint) in missing {
@@ -87,19 +87,11 @@ impl Listing {
     }
 }
 
-/// The state files that a manifest names and does not hold itself.
-fn named(manifest: &Manifest) -> impl Iterator<Item = &str> {
-    manifest.operators.iter().flat_map(|operator| {
-        let files = operator.files.iter().filter(|file| file.inline.is_none()).map(|file| file.path.as_str());
-        files.chain(operator.operator_state.iter().filter(|file| file.inline.is_none()).map(|file| file.path.as_str()))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::checkpoint::manifest::tests::{claim, manifest, state_file};
-    use crate::checkpoint::manifest::{Fate, LogEntry};
+    use crate::checkpoint::manifest::{Fate, LogEntry, Manifest};
 
     #[test]
     fn kept_past_and_failed_ones_are_listed_once_each_and_what_is_amiss_is_named() {

@@ -145,6 +145,8 @@ mod tests {
             records_out: 12_345,
             checkpoints: 3,
             last_checkpoint: Some(17),
+            failed_checkpoints: 2,
+            checkpoint_bytes: 1 << 20,
             health: Health { failed_in_a_row: 0, last_good: good },
         };
         assert_eq!(tail(&progress), "12,345 out, checkpoint 17, 1m 39s");

@@ -3,43 +3,67 @@
 
 mod args;
 mod checkpoints;
+mod client;
+mod components;
 mod console;
 mod failure;
+mod history;
+mod remote;
+mod savepoints;
+mod serve;
 mod summary;
 mod text;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use serde::Serialize;
 
 use crate::config::{self, Overrides};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Location, Plan};
-use crate::{job, telemetry};
-use args::{Args, Command, JobFile, Output, RunArgs};
+use crate::job::JobInside;
+use crate::plan::{ComponentRef, Location, NodeKind, Plan};
+use crate::{job, service, telemetry};
+use args::{Args, Command, HostArgs, JobFile, Output, RunArgs};
 use console::Console;
 
 /// Runs the program with the arguments of this process. Wrong usage and requests for help end the process in here.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    telemetry::init(&args.log, console::colours(), || console::Stderr);
+    // Only a host keeps what is logged about its jobs.
+    let (log, kept) = service::Log::new();
+    let is_host = matches!(args.command, Command::Serve(_));
+    telemetry::init(&args.log, console::colours(), || console::Stderr, is_host.then_some(move |line| log.take(line)));
     let done = match &args.command {
         Command::Run(command) => run(command, &args),
         Command::Validate(job) => validate(job, &args),
         Command::Inspect { file } => inspect(file, args.output),
-        Command::Checkpoints { job } => checkpoints(job, &args),
+        Command::Serve(command) => serve::serve(command, kept, args.output),
+        Command::Deploy(command) => remote::deploy(command, &args),
+        Command::List(host) => remote::list(host, args.output),
+        Command::Describe(job) => remote::describe(job, args.output),
+        Command::Stop(command) => remote::stop(command, args.output),
+        Command::Cancel(job) => remote::cancel(job, args.output),
+        Command::Rescale(command) => remote::rescale(command, args.output),
+        Command::Forget(job) => remote::forget(job, args.output),
+        Command::Component(command) => components::run(command, args.output),
+        Command::Events(job) => history::events(job, args.output),
+        Command::Logs(command) => history::logs(command, args.output),
+        Command::Savepoint(command) => savepoints::run(command, args.output),
+        Command::Checkpoints { job, host } => checkpoints(job, host, &args),
+        Command::Completions { shell } => completions(*shell),
     };
     ExitCode::from(done.unwrap_or_else(|error| failure::tell(&error, args.output)))
 }
 
 /// The exit code of a run that did not fail.
 fn run(run: &RunArgs, args: &Args) -> Result<u8> {
-    let plan = load(&run.job, args)?;
-    let options = job::Options { fresh: run.fresh, from: run.from.clone(), fallback: run.fallback, allow_duplicates: run.allow_duplicates };
+    let plan = plan(run, args)?;
+    let begin = run.restore.options(run.fresh);
     let console = Arc::new(Console::begin(&plan));
-    let ended = job::run(&plan, &options, console.clone());
+    let ended = job::run(&plan, &begin, console.clone());
     console.end();
     let summary = ended?;
     match args.output {
@@ -51,7 +75,34 @@ fn run(run: &RunArgs, args: &Args) -> Result<u8> {
     Ok(summary.signal.and_then(|signal| u8::try_from(128 + signal).ok()).unwrap_or(0))
 }
 
-/// The job that a command is about.
+/// The plan of the job file that is named, or else of that in the savepoint.
+fn plan(run: &RunArgs, args: &Args) -> Result<Plan> {
+    let overrides = Overrides { parallelism: run.parallelism, host_file: args.host_file.clone() };
+    match &run.file {
+        Some(file) => config::load(file, &overrides),
+        None => plan_inside(run.restore.from.as_deref().unwrap_or_default(), &overrides),
+    }
+}
+
+/// The plan of the job in a savepoint.
+fn plan_inside(savepoint: &str, overrides: &Overrides) -> Result<Plan> {
+    if savepoint.parse::<u64>().is_ok() {
+        let message = format!("checkpoint {savepoint} is of which job? A checkpoint has no job file inside");
+        return Err(Error::new(Kind::Config, message).help("name the job file, or the path or URL of a savepoint"));
+    }
+    let path = savepoint.parse().map_err(|reason| Error::new(Kind::Checkpoint, format!("`{savepoint}`: {reason}")))?;
+    let inside = JobInside::read(&path)?;
+    let mut plan = config::parse(&inside.file, inside.text.clone(), overrides)?;
+    let components = inside.unpack()?;
+    for node in &mut plan.nodes {
+        if let (NodeKind::Operator(settings), Some(component)) = (&mut node.kind, components.get(&node.uid)) {
+            settings.component = ComponentRef::File(component.clone());
+        }
+    }
+    Ok(plan)
+}
+
+/// The plan of a job file.
 fn load(job: &JobFile, args: &Args) -> Result<Plan> {
     config::load(&job.file, &Overrides { parallelism: job.parallelism, host_file: args.host_file.clone() })
 }
@@ -69,19 +120,33 @@ fn inspect(file: &Location, output: Output) -> Result<u8> {
     answer(&job::inspect(file)?, output)
 }
 
-/// A directory is the job's own, below that of all jobs; everything else is taken for a job file.
-fn checkpoints(job: &Location, args: &Args) -> Result<u8> {
+/// A directory is the job's own, below that of all jobs; a name that is neither of a directory nor of a file is taken for a host's job; and
+/// everything else for a job file.
+fn checkpoints(job: &Location, host: &HostArgs, args: &Args) -> Result<u8> {
     let listing = match job {
-        Location::Path(file) if !file.is_dir() => {
+        Location::Path(file) if file.is_dir() => job::checkpoints_in(job)?,
+        Location::Path(name) if !file_is_meant(name) => history::checkpoints(&name.to_string_lossy(), host)?,
+        Location::Path(file) => {
             let plan = load(&JobFile { file: file.clone(), parallelism: None }, args)?;
             job::checkpoints(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name)?
         }
-        own => job::checkpoints_in(own)?,
+        bucket => job::checkpoints_in(bucket)?,
     };
     match args.output {
         Output::Json => console::print(&json(&listing)?)?,
         Output::Text => console::print(&checkpoints::render(&listing))?,
     }
+    Ok(0)
+}
+
+fn file_is_meant(path: &Path) -> bool {
+    path.exists() || path.extension().is_some_and(|extension| extension == "toml") || path.components().count() > 1
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "cofferdam", &mut script);
+    console::print(String::from_utf8_lossy(&script).trim_end())?;
     Ok(0)
 }
 

@@ -1,4 +1,4 @@
-//! `[checkpoint] dir` and the tables `[checkpoint.s3]`, `[checkpoint.gs]` and `[checkpoint.az]`, which say how its bucket is reached.
+//! `[checkpoint] dir`, `savepoint-dir` and the tables `[checkpoint.s3]`, `[checkpoint.gs]` and `[checkpoint.az]`, which say how a bucket is reached.
 
 use std::path::Path;
 
@@ -6,26 +6,28 @@ use toml::Spanned;
 
 use super::checkpoint::{Draft, put};
 use super::section::Section;
-use super::setting::{Anywhere, Endpoint, Flag, LocalPath, Setting, Text, Time};
+use super::setting::{Anywhere, Endpoint, Flag, Lasting, LocalPath, Setting, Text, Time};
 use crate::plan::{Access, Location, Service};
 
-/// Puts where checkpoints go, and how that is reached, in the place of what `draft` says. `base` is the directory that paths count from.
+/// Puts where checkpoints and savepoints go, and how that is reached, in the place of what `draft` says. `base` is the directory that paths
+/// count from.
 pub(super) fn read(section: &mut Section<'_>, base: &Path, draft: &mut Draft) {
-    let written = section.optional::<Anywhere>("dir").map(|dir| dir.into_inner().0);
-    // Where `dir` is at fault, nobody knows which table is right.
-    let is_known = written.is_some() || !section.has("dir");
-    if let Some(written) = written {
-        let dir = match written {
-            Location::Path(path) => base.join(path).into(),
-            other => other,
-        };
-        if service(Some(&dir)) != service(draft.dir.as_ref()) {
-            // How another one is reached is of no use.
-            (draft.settings.access, draft.retry_timeout) = (Access::default(), None);
-        }
-        draft.dir = Some(dir);
+    let absolute = |location: Location| match location {
+        Location::Path(path) => Location::Path(base.join(path)),
+        other => other,
+    };
+    let dir = section.optional::<Anywhere>("dir").map(|dir| absolute(dir.into_inner().0));
+    let savepoint_dir = section.optional::<Lasting>("savepoint-dir").map(|dir| absolute(dir.into_inner().0));
+    // Where one is at fault, nobody knows which table is right.
+    let is_known = (dir.is_some() || !section.has("dir")) && (savepoint_dir.is_some() || !section.has("savepoint-dir"));
+    let before = service(draft);
+    draft.dir = dir.or(draft.dir.take());
+    draft.settings.savepoint_dir = savepoint_dir.or(draft.settings.savepoint_dir.take());
+    let own = service(draft);
+    if own != before {
+        // How another one is reached is of no use.
+        (draft.settings.access, draft.retry_timeout) = (Access::default(), None);
     }
-    let own = service(draft.dir.as_ref());
     for known in Service::ALL {
         if own == Some(known) {
             if let Some(table) = section.section(known.scheme()) {
@@ -39,10 +41,10 @@ pub(super) fn read(section: &mut Section<'_>, base: &Path, draft: &mut Draft) {
     }
 }
 
-/// Whose bucket it is, if it is in one.
-fn service(location: Option<&Location>) -> Option<Service> {
-    match location {
-        Some(Location::Object(path)) => Some(path.service),
+/// Whose bucket is reached: that of checkpoints or, where they are in none, that of savepoints.
+fn service(draft: &Draft) -> Option<Service> {
+    match (&draft.dir, &draft.settings.savepoint_dir) {
+        (Some(Location::Object(path)), _) | (_, Some(Location::Object(path))) => Some(path.service),
         _ => None,
     }
 }

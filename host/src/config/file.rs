@@ -67,7 +67,17 @@ pub(super) fn read(faults: &Faults, base: &Path, defaults: Defaults, overrides: 
     locations::check(faults, &drafts, name.as_ref().map(|name| checkpoint.dir.join(name)).as_ref());
     let nodes = links::connect(faults, drafts);
     let Job { parallelism, max_parallelism, restart, .. } = job?;
-    Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, restart, checkpoint, nodes: nodes? })
+    Some(Plan {
+        file: faults.file().into(),
+        text: faults.text().into(),
+        base: base.into(),
+        name: name?,
+        parallelism,
+        max_parallelism,
+        restart,
+        checkpoint,
+        nodes: nodes?,
+    })
 }
 
 /// The file as a table; none if it is no TOML, which was noted.

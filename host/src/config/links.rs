@@ -14,8 +14,12 @@ pub(super) fn connect(faults: &Faults, drafts: Vec<Draft>) -> Option<Vec<Node>> 
     let links = Links { faults, drafts: &drafts, by_uid: by_uid(faults, &drafts) };
     let edges: Vec<Vec<Input>> = drafts.iter().map(|draft| links.inputs_of(draft)).collect();
     let cyclic = links.note_cycles(&edges);
-    let nodes = drafts.into_iter().zip(edges).map(|(draft, inputs)| Some(Node { uid: draft.uid?.into_inner(), kind: draft.kind?, inputs }));
-    let nodes: Vec<Node> = nodes.collect::<Option<_>>()?;
+    links.note_renames();
+    let node = |(draft, inputs): (Draft, Vec<Input>)| {
+        let (uid, renamed_from) = (draft.uid?.into_inner(), draft.renamed_from.map(Spanned::into_inner));
+        Some(Node { uid, renamed_from, kind: draft.kind?, inputs })
+    };
+    let nodes: Vec<Node> = drafts.into_iter().zip(edges).map(node).collect::<Option<_>>()?;
     if cyclic { None } else { plan::arrange(nodes).ok() }
 }
 
@@ -92,6 +96,19 @@ impl Links<'_> {
             }
             (Role::Operator, Some("")) => fault(format!("its input {quoted} names no output after the dot"), format!("write \"{uid}\"")),
             (_, port) => Some(Input { node, port: port.map(str::to_owned), to: None }),
+        }
+    }
+
+    /// Notes nodes that claim a name which another one has, or claims too: whose state would it be?
+    fn note_renames(&self) {
+        let mut claimed: HashMap<&str, &Draft> = HashMap::new();
+        for draft in self.drafts {
+            let Some(old) = &draft.renamed_from else { continue };
+            let owner = self.by_uid.get(old.get_ref()).map(|&node| &self.drafts[node]);
+            let Some(owner) = owner.or_else(|| claimed.insert(old.get_ref(), draft)) else { continue };
+            let message =
+                format!("{}: `renamed-from` names {}, whose state belongs to {}", draft.name, self.faults.quote(old.span()), owner.name);
+            self.faults.add(old.span(), message, "name the uid that it had before and that nothing has now, or remove the line");
         }
     }
 

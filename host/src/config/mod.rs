@@ -54,26 +54,41 @@ const HOST: Expected = Expected { name: "host file", help: "give the path of the
 /// # Errors
 /// Of kind [`Kind::Config`]: a file can't be read, or its faults, all of them, in the order in which they stand in the file.
 pub fn load(path: &Path, overrides: &Overrides) -> Result<Plan> {
-    let (faults, base) = open(path, JOB)?;
+    parse(path, text(path)?, overrides)
+}
+
+/// Reads the text of a job file which lies, or might lie, at `path`, and before it the host file, if there is one. Paths in it count from
+/// the directory above.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(path: &Path, text: String, overrides: &Overrides) -> Result<Plan> {
     let defaults = match &overrides.host_file {
         None => Defaults::new(),
         Some(host) => {
-            let (faults, base) = open(host, HOST)?;
+            let (faults, base) = (Faults::new(host, read(host, HOST)?), base(host, HOST)?);
             let defaults = file::read_host(&faults, &base);
             faults.into_result(defaults)?
         }
     };
+    let (faults, base) = (Faults::new(path, text), base(path, JOB)?);
     let plan = file::read(&faults, &base, defaults, overrides);
     faults.into_result(plan)
 }
 
-/// The text of a file, none of whose faults is known yet, and the directory that it lies in.
-fn open(path: &Path, expected: Expected) -> Result<(Faults, PathBuf)> {
-    let text = read(path, expected)?;
+/// The text of the job file at `path`.
+///
+/// # Errors
+/// Of kind [`Kind::Config`]: it can't be read.
+pub fn text(path: &Path) -> Result<String> {
+    read(path, JOB)
+}
+
+/// The directory that paths in a file count from.
+fn base(path: &Path, expected: Expected) -> Result<PathBuf> {
     let absolute = std::path::absolute(path).map_err(|error| unreadable(path, expected, &error))?;
     // The root directory can't be read as a file, so there is a parent.
-    let base = absolute.parent().unwrap_or(Path::new("/")).into();
-    Ok((Faults::new(path, text), base))
+    Ok(absolute.parent().unwrap_or(Path::new("/")).into())
 }
 
 fn read(path: &Path, expected: Expected) -> Result<String> {

@@ -7,9 +7,11 @@ use toml::Spanned;
 
 use super::faults::Span;
 use super::section::{Section, one_of};
-use super::setting::{AtLeast, LocalPath, Setting, Whole};
+use super::setting::{AtLeast, ComponentName, LocalPath, Setting, Uid, Whole};
 use super::{grants, limits};
-use crate::plan::{Distribution, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings};
+use crate::plan::{
+    ComponentRef, Distribution, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings,
+};
 
 /// A node as far as it could be read.
 pub(super) struct Draft {
@@ -20,6 +22,8 @@ pub(super) struct Draft {
     pub(super) role: Role,
     /// As it is written, acceptable or not, so that a fault in it is no fault of the inputs that name it.
     pub(super) uid: Option<Spanned<String>>,
+    /// The uid that it had before.
+    pub(super) renamed_from: Option<Spanned<String>>,
     /// None if a fault was noted.
     pub(super) kind: Option<NodeKind>,
     /// What feeds it, each with the input that it feeds, if that is named.
@@ -50,6 +54,7 @@ pub(super) fn read(root: &mut Section<'_>, base: &Path) -> Vec<Draft> {
 fn draft(section: Section<'_>, key: &str, role: Role, base: &Path) -> Draft {
     let mut reader = Reader { section, base, location: None };
     let uid = reader.section.uid(key);
+    let renamed_from = reader.section.optional::<Uid>("renamed-from").map(|uid| Spanned::new(uid.span(), uid.into_inner().0));
     let inputs = reader.inputs(role);
     let kind = match role {
         Role::Source => reader.source().map(NodeKind::Source),
@@ -59,7 +64,7 @@ fn draft(section: Section<'_>, key: &str, role: Role, base: &Path) -> Draft {
     let Reader { section, location, .. } = reader;
     let (name, span) = (section.name().to_owned(), section.span());
     section.finish();
-    Draft { name, span, role, uid, kind, inputs, location }
+    Draft { name, span, role, uid, renamed_from, kind, inputs, location }
 }
 
 const HOW_INPUTS: &str = "name what feeds it by uid, or by uid and output: `inputs = [\"parse\", \"join.late\"]`";
@@ -119,7 +124,10 @@ impl Reader<'_> {
     }
 
     fn operator(&mut self) -> Option<OperatorSettings> {
-        let component = self.section.required::<LocalPath>("component").map(|component| self.base.join(component.into_inner().0));
+        let component = self.section.required::<ComponentName>("component").map(|component| match component.into_inner().0 {
+            ComponentRef::File(path) => ComponentRef::File(self.base.join(path)),
+            kept => kept,
+        });
         let config = self.section.json("config");
         let limits = limits::read(&mut self.section);
         let grants = grants::read(&mut self.section);

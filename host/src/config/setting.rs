@@ -60,8 +60,8 @@ impl<const MIN: u32, const MAX: u32> Setting for Decimal<MIN, MAX> {
     }
 }
 
-/// The stable name of a source, operator or sink, checked only: [`super::section::Section::uid`] keeps it. It becomes part of paths, and a dot in `inputs` ends it.
-pub(super) struct Uid;
+/// The stable name of a source, operator or sink. It becomes part of paths, and a dot in `inputs` ends it.
+pub(super) struct Uid(pub(super) String);
 
 impl Setting for Uid {
     const EXAMPLE: &'static str = "\"word-count\"";
@@ -71,7 +71,7 @@ impl Setting for Uid {
     }
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
-        name(value, "-_").map(|_| Uid)
+        name(value, "-_").map(Uid)
     }
 }
 
@@ -202,6 +202,21 @@ impl Setting for LocalPath {
     }
 }
 
+/// What an operator runs; a path is not yet absolute.
+pub(super) struct ComponentName(pub(super) plan::ComponentRef);
+
+impl Setting for ComponentName {
+    const EXAMPLE: &'static str = "\"delays.wasm\"";
+
+    fn expected() -> String {
+        "a path or a file:// URL, or name@version or a digest of a component that the host has".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        value.as_str()?.parse().ok().map(ComponentName)
+    }
+}
+
 /// A place in the local file system, not yet absolute, in a bucket or in memory.
 pub(super) struct Anywhere(pub(super) plan::Location);
 
@@ -214,6 +229,21 @@ impl Setting for Anywhere {
 
     fn read(value: &DeValue<'_>) -> Option<Self> {
         value.as_str()?.parse().ok().map(Anywhere)
+    }
+}
+
+/// The same, but a place where things stay when the process ends.
+pub(super) struct Lasting(pub(super) plan::Location);
+
+impl Setting for Lasting {
+    const EXAMPLE: &'static str = Anywhere::EXAMPLE;
+
+    fn expected() -> String {
+        "a path, or a file://, s3://, gs:// or az:// URL".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Option<Self> {
+        plan::Location::lasting(value.as_str()?).ok().map(Lasting)
     }
 }
 

@@ -9,8 +9,8 @@ use proptest::sample::subsequence;
 use super::*;
 use crate::error::Problem;
 use crate::plan::{
-    Access, CheckpointSettings, Compression, Distribution, Input, Limits, Mode, NodeKind, OnCancel, Restart, SinkSettings, SourceKind,
-    Variable, WordsSettings,
+    Access, CheckpointSettings, ComponentRef, Compression, Distribution, Input, Limits, Mode, NodeKind, OnCancel, Restart, SinkSettings,
+    SourceKind, Variable, WordsSettings,
 };
 
 const GOOD: &str = r#"format = 1
@@ -103,7 +103,7 @@ fn every_setting_reaches_the_plan() {
     let NodeKind::Operator(parse) = &plan.nodes[1].kind else { panic!("{:?}", plan.nodes[1]) };
     assert_eq!((&parse.config, parse.limits), (&serde_json::json!({}), crate::plan::Limits::default()));
     let NodeKind::Operator(delays) = &plan.nodes[2].kind else { panic!("{:?}", plan.nodes[2]) };
-    assert_eq!(delays.component, dir.join("delays.wasm"));
+    assert_eq!(delays.component, ComponentRef::File(dir.join("delays.wasm")));
     assert_eq!(delays.config, serde_json::json!({ "by": "carrier", "limits": [1, 2.5], "since": "2013-01-01" }));
     assert_eq!((delays.limits.memory, delays.limits.time), (64 << 20, Duration::from_secs(5)));
 
@@ -150,8 +150,9 @@ fn a_generator_takes_all_its_settings() {
 fn checkpoints_take_all_their_settings() {
     let checkpoint = |lines: &str| load_with(&with(&format!("[checkpoint]\n{lines}\n")), &Overrides::default()).unwrap().0.checkpoint;
     let lines = "mode = \"at-least-once\"\ntimeout = \"5s\"\nmin-pause = \"0s\"\nmax-concurrent = 3\ntolerable-failures = 7\nnum-retained = 1\n\
-                 on-cancel = \"delete\"\nincremental = false\n                 memory-threshold = \"0B\"\n\
-                 local-recovery = true\nlocal-recovery-dir = \"/l\"\ncompression = \"none\"\ndir = \"/c\"";
+                 on-cancel = \"delete\"\nincremental = false\nmemory-threshold = \"0B\"\n\
+                 local-recovery = true\nlocal-recovery-dir = \"/l\"\ncompression = \"none\"\ndir = \"/c\"\n\
+                 savepoint-dir = \"s3://bucket/s\"\ns3 = { region = \"eu\" }";
     let expected = CheckpointSettings {
         interval: None,
         mode: Mode::AtLeastOnce,
@@ -166,8 +167,9 @@ fn checkpoints_take_all_their_settings() {
         local_recovery: Some("/l".into()),
         compression: Compression::None,
         dir: PathBuf::from("/c").into(),
+        savepoint_dir: Some("s3://bucket/s".parse().unwrap()),
         // What is throttled is tried again for as long as a checkpoint may take.
-        access: Access { retry_timeout: Duration::from_secs(5), ..Access::default() },
+        access: Access { retry_timeout: Duration::from_secs(5), region: Some("eu".into()), ..Access::default() },
     };
     assert_eq!(checkpoint(lines), expected);
     let lines = "mode = \"exactly-once\"\nmin-pause = \"1m\"\nmax-concurrent = 1\ncompression = \"lz4\"\ndir = \"/c\"";
@@ -260,7 +262,11 @@ const CASES: &[Case<'_>] = &[
     // Keys.
     ("parallelism = 2", "paralelism = 2", &[(5, "[job]: unknown key `paralelism`", "did you mean `parallelism`?")]),
     ("skip-lines", "skip_lines", &[(34, "source `flights`: unknown key `skip_lines`", "did you mean `skip-lines`?")]),
-    ("rate =", "colour =", &[(35, "source `flights`: unknown key `colour`", "known here: uid, inputs, rate, type, skip-lines, path")]),
+    (
+        "rate =",
+        "colour =",
+        &[(35, "source `flights`: unknown key `colour`", "known here: uid, renamed-from, inputs, rate, type, skip-lines, path")],
+    ),
     ("[checkpoint]", "[checkpoints]", &[(8, "unknown key `checkpoints`", "did you mean `checkpoint`?")]),
     ("[[sink]]", "[[sinks]]", &[(12, "unknown key `sinks`", "did you mean `sink`?")]),
     ("time = \"5s\"", "tme = \"5s\"", &[(23, "operator `delays`: limits: unknown key `tme`", "did you mean `time`?")]),
@@ -361,6 +367,7 @@ const CASES: &[Case<'_>] = &[
         "\"s3://bucket\"\ns3 = { endpoint = \"minio:9000\" }",
         &[(11, "[checkpoint]: s3: `endpoint` must be an http:// or https:// URL without user, query and fragment", "")],
     ),
+    ("\"state\"", "\"state\"\nsavepoint-dir = \"memory:\"", &[(11, "[checkpoint]: `savepoint-dir` must be a path, or a file://", "")]),
     ("path = \"out\"", "path = \"\"", &[(15, "sink `out`: `path` must be a path or a file:// URL, found \"\"", "")]),
     (
         "\"file\"\npath = \"out\"",
@@ -425,6 +432,16 @@ const CASES: &[Case<'_>] = &[
         ],
     ),
     ("[\"delays.late\", \"delays\"]", "{ a = [\"delays\"] }", &[(16, "sink `out`: a sink has one input, which has no name", "inputs = [")]),
+    (
+        "uid = \"delays\"",
+        "uid = \"delays\"\nrenamed-from = \"parse\"",
+        &[(20, "operator `delays`: `renamed-from` names \"parse\", whose state belongs to operator `parse`", "remove the line")],
+    ),
+    (
+        "path = \"out\"",
+        "path = \"out\"\nrenamed-from = \"out\"",
+        &[(16, "sink `out`: `renamed-from` names \"out\", whose state belongs to sink `out`", "")],
+    ),
     // Places.
     ("path = \"out\"", "path = \"x/../input/./flights.csv\"", &[(15, "sink `out`: source `flights` reads there too", "own")]),
     (

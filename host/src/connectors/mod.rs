@@ -3,7 +3,6 @@
 //! says that it blocks.
 
 mod blackhole;
-mod durable;
 mod file_sink;
 mod file_source;
 mod lines;

@@ -105,7 +105,10 @@ pub fn start(blueprint: Blueprint) -> Result<Running> {
     let credits: Arc<Vec<Vec<Arc<Credit>>>> = Arc::new(blueprint.layout.chains.iter().map(|_| subtasks()).collect());
     let control = Arc::clone(&blueprint.control);
     let blueprint = Arc::new(blueprint);
+    let span = tracing::Span::current();
     let workers = timely::execute(timely::Config::process(usize::from(parallelism)), move |worker| {
+        // Lines of the log say which job they are about.
+        let _span = span.enter();
         let _panics = Panics(Arc::clone(&blueprint));
         // There are `parallelism` workers, a u16.
         let subtask = worker.index() as u16;

@@ -69,6 +69,12 @@ impl Control {
         self.trigger(epoch);
     }
 
+    /// What [`Control::stop`] was for has not come to pass: sources read again.
+    pub fn go_on(&self) {
+        self.stop_after.store(u64::MAX, SeqCst);
+        self.wake();
+    }
+
     /// All sources have ended: operators finish, and `epoch` is the last.
     pub fn finish(&self, epoch: u64) {
         self.last.store(epoch, SeqCst);

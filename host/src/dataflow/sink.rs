@@ -47,10 +47,11 @@ impl SinkStage {
         }
         let (orders, taken) = channel();
         let name = format!("{}-{}", writing.place.uid, writing.place.subtask);
+        let span = tracing::Span::current();
         // Not joined: a writer may wait for its reader for ever, and whatever it has to say comes as an event.
         std::thread::Builder::new()
             .name(name)
-            .spawn(move || writing.run(&taken, &credit))
+            .spawn(move || span.in_scope(|| writing.run(&taken, &credit)))
             .map_err(|error| Error::new(Kind::Internal, format!("no thread for a sink: {error}")))?;
         Ok(SinkStage::Thread(orders))
     }

@@ -11,19 +11,38 @@ use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running, Splits};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Location, NodeKind, OnCancel, Plan};
+use crate::plan::{Location, OnCancel, Plan};
 use crate::record::AttemptId;
 
 use super::begin::{Begun, begin};
 use super::controller::{Controller, Parties};
 use super::fallback::FellBack;
 use super::prepare::Prepared;
+use super::settle::Settled;
 use super::strategy::{Next, Strategy};
 use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, OwnMetrics, Restored, Summary, discard};
 
-/// One attempt after the other. If the first one does not begin, it is the only one: whoever has started the job is there to mend what is
-/// wrong.
-pub(super) async fn attempts(
+/// The newest attempt of the job whose checkpoints go where `plan` says; none before the first: it is older than all others.
+///
+/// # Errors
+/// Kind `Storage`: the place of its checkpoints can't be used.
+pub async fn newest_attempt(plan: &Plan) -> Result<AttemptId> {
+    newest(&Store::open(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name).await?).await
+}
+
+async fn newest(store: &Store) -> Result<AttemptId> {
+    match store.runs().await?.last() {
+        Some(&run) => Ok(AttemptId { run, attempt: store.log(run).await?.last_attempt() }),
+        None => Ok(AttemptId::NONE),
+    }
+}
+
+/// Runs a job to its end, one attempt after the other. If the first one does not begin, it is the only one, unless the job is unattended:
+/// whoever has started it is there to mend what is wrong.
+///
+/// # Errors
+/// What made it fail.
+pub async fn attempts(
     prepared: Arc<Prepared>,
     options: &Options,
     observer: Arc<dyn Observer>,
@@ -48,7 +67,7 @@ pub(super) async fn attempts(
             }
             Err(error) => error,
         };
-        let Some(attempt) = legacy.attempt else { return Err(error) };
+        let Some(attempt) = legacy.attempt.or(options.unattended.then_some(AttemptId::NONE)) else { return Err(error) };
         if legacy.ending {
             return Err(for_good(error, Some("it was to end anyway".into())));
         }
@@ -68,6 +87,10 @@ pub(super) async fn attempts(
                     discard(&prepared, attempt, &*observer).await;
                     let summary = nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
                     return Ok(Summary { failures, ..summary });
+                }
+                Order::Savepoint(order) => {
+                    let message = format!("job `{}` is between two attempts: there is nothing to take a savepoint of", prepared.plan.name);
+                    order.refuse(Error::new(Kind::Conflict, message).help("ask again when it runs"));
                 }
             },
         }
@@ -128,16 +151,19 @@ async fn attempt(
 ) -> Result<Summary> {
     let plan = Arc::clone(&prepared.plan);
     let store = open(&plan).await?;
+    if let (Some(since), None) = (options.since, legacy.attempt) {
+        legacy.attempt = Some(newest(&store).await?).filter(|newest| *newest > since);
+    }
     let started = clock::now();
     let Some(mut begun) = begin(&store, prepared, options, legacy.attempt).await? else {
-        let attempt = legacy.attempt.unwrap_or(AttemptId { run: 0, attempt: 0 });
+        let attempt = legacy.attempt.unwrap_or(AttemptId::NONE);
         return Ok(nothing_done(&plan, attempt, Outcome::Finished, started));
     };
     legacy.attempt = Some(begun.attempt);
-    let restored = begun.point.as_ref().map(restored);
     if let Some(FellBack { damage, doubles }) = begun.fell_back.take() {
         observer.notice(&Notice::FellBack { damage, doubles });
     }
+    let restored = begun.point.as_ref().map(|point| restored(point, &begun.beginning.settled));
     observer.notice(&match &restored {
         Some(restored) => Notice::Resuming { attempt: begun.attempt, restored: restored.clone() },
         None => Notice::Starting { attempt: begun.attempt },
@@ -147,6 +173,7 @@ async fn attempt(
     let (events, taken) = unbounded_channel();
     // When nobody listens any more, the job has ended.
     let events: Events = Arc::new(move |event| drop(events.send(event)));
+    observer.began(&metrics);
     let running = dataflow::start(blueprint(prepared, &mut begun, &control, events, &metrics))?;
     let parties = Parties {
         prepared: Arc::clone(prepared),
@@ -173,7 +200,7 @@ async fn attempt(
         let counts = metrics.node(index);
         NodeTotals {
             uid: node.uid.clone(),
-            kind: kind(&node.kind),
+            kind: node.kind.name(),
             records_in: counts.records_in,
             records_out: counts.records_out,
             records_failed: counts.records_failed,
@@ -204,7 +231,7 @@ async fn attempt(
 fn nothing_done(plan: &Plan, attempt: AttemptId, outcome: Outcome, started: Instant) -> Summary {
     let node = |node: &crate::plan::Node| NodeTotals {
         uid: node.uid.clone(),
-        kind: kind(&node.kind),
+        kind: node.kind.name(),
         records_in: 0,
         records_out: 0,
         records_failed: 0,
@@ -279,15 +306,13 @@ async fn join(running: Running) -> Result<()> {
     joined.map_err(|panic| Error::new(Kind::Internal, format!("waiting for the workers panicked: {panic}")))?
 }
 
-fn restored(point: &RestorePoint) -> Restored {
-    let path = point.path.to_string();
-    Restored { checkpoint: point.manifest.checkpoint, created: point.manifest.created.clone(), path }
-}
-
-fn kind(kind: &NodeKind) -> &'static str {
-    match kind {
-        NodeKind::Source(_) => "source",
-        NodeKind::Operator(_) => "operator",
-        NodeKind::Sink(_) => "sink",
+fn restored(point: &RestorePoint, settled: &Settled) -> Restored {
+    Restored {
+        checkpoint: point.manifest.checkpoint,
+        created: point.manifest.created.clone(),
+        path: point.path.to_string(),
+        savepoint: point.manifest.savepoint.is_some(),
+        empty: settled.empty.clone(),
+        left_out: settled.left_out.clone(),
     }
 }

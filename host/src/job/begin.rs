@@ -3,8 +3,8 @@
 
 use crate::checkpoint::decide::{RestorePoint, next_epoch, point_at, restore_point};
 use crate::checkpoint::log::Log;
-use crate::checkpoint::manifest::{LogEntry, Trigger};
-use crate::checkpoint::store::{Claimed, RunChoice, Store, canonical};
+use crate::checkpoint::manifest::{Claim, LogEntry, Trigger};
+use crate::checkpoint::store::{Claimed, RunChoice, Source, Store, canonical};
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
@@ -12,6 +12,7 @@ use super::fallback::{FellBack, newest_whole};
 use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::{self, Beginning};
+use super::settle::settle;
 use super::sinks;
 use super::{Options, discard};
 
@@ -28,6 +29,8 @@ pub(super) struct Begun {
     pub(super) origin: Option<String>,
     /// Why that is not the newest checkpoint, if it was to be.
     pub(super) fell_back: Option<FellBack>,
+    /// The savepoint that the run has begun from and owns, until it is removed.
+    pub(super) owned: Option<String>,
     pub(super) beginning: Beginning,
 }
 
@@ -40,12 +43,14 @@ struct Choice {
     /// How many newer checkpoints of its run it has been accepted to pass over.
     passes_over: usize,
     fell_back: Option<FellBack>,
+    /// Whether it is a savepoint that belongs to the job from now on.
+    owns: bool,
 }
 
 impl Choice {
-    /// The newest checkpoint of a run, if it has one.
+    /// To go on from the newest checkpoint, or without one.
     fn newest(run: RunChoice, point: Option<RestorePoint>) -> Self {
-        Choice { run, point, asked: false, passes_over: 0, fell_back: None }
+        Choice { run, point, asked: false, passes_over: 0, fell_back: None, owns: false }
     }
 }
 
@@ -54,46 +59,48 @@ impl Choice {
 pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Begun>> {
     let chosen = match choose_and_read(store, prepared, options, after).await {
         Err(error) if options.fallback && after.is_none() && error.kind() == Kind::Checkpoint => {
-            let choice = fall_back(store, options, error).await?;
-            let beginning = read(store, choice.point.as_ref(), prepared).await?;
+            let mut choice = fall_back(store, options, error).await?;
+            let beginning = read(store, choice.point.as_mut(), prepared, options).await?;
             Some((choice, beginning))
         }
         chosen => chosen?,
     };
-    let Some((Choice { run, mut point, asked, passes_over, fell_back }, mut beginning)) = chosen else { return Ok(None) };
-    let from = point.as_ref().filter(|_| asked).map(|point| canonical(&point.path).to_string());
-    let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), from.as_deref()).await?;
+    let Some((Choice { run, mut point, asked, passes_over, fell_back, owns }, mut beginning)) = chosen else { return Ok(None) };
+    let source = point.as_ref().filter(|_| asked).map(|point| Source { from: canonical(&point.path).to_string(), owned: owns });
+    let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), source.as_ref()).await?;
     if run != RunChoice::Fresh {
         // An attempt that was still running may have committed in between.
         match &point {
             Some(point) if asked => still_newest(point, &log, passes_over)?,
             _ => {
-                let newest = restore_point(&log, slot)?;
+                let mut newest = restore_point(&log, slot)?;
                 if newest.as_ref().map(|newest| &newest.path) != point.as_ref().map(|point| &point.path) {
-                    beginning = read(store, newest.as_ref(), prepared).await?;
+                    beginning = read(store, newest.as_mut(), prepared, options).await?;
                     point = newest;
                 }
             }
         }
     }
     let mut origin = point.as_ref().and_then(|point| point.manifest.origin.clone());
+    let mut owned = point.as_ref().and_then(|point| point.manifest.owned.clone());
     if let Some(found) = &mut point {
         publish(store, prepared, found).await?;
         if found.run_dir != store.run_dir(attempt.run) {
-            origin = from;
+            owned = source.as_ref().filter(|source| source.owned).map(|source| source.from.clone());
+            origin = source.map(|source| source.from);
         }
-        forget_migrated(found, &beginning.migrated);
+        forget_unsaved(found, &beginning.unsaved);
         *found = store.adopt(found, attempt).await?;
     }
     sinks::prepare(prepared, attempt).await?;
     let epoch = next_epoch(&log).max(point.as_ref().map_or(0, |point| point.manifest.checkpoint + 1));
-    Ok(Some(Begun { attempt, slot: slot + 1, epoch, point, origin, fell_back, beginning }))
+    Ok(Some(Begun { attempt, slot: slot + 1, epoch, point, origin, fell_back, owned, beginning }))
 }
 
-/// What was migrated is as no file holds it. The attempt's first checkpoint names what it writes of it, which is all, and nothing of what
+/// What was migrated or renamed is as no file holds it. The attempt's first checkpoint names what it writes of it, which is all, and nothing of what
 /// was there before; the one that was restored stays as it is.
-fn forget_migrated(point: &mut RestorePoint, migrated: &[String]) {
-    for part in point.manifest.operators.iter_mut().filter(|part| migrated.contains(&part.uid)) {
+fn forget_unsaved(point: &mut RestorePoint, unsaved: &[String]) {
+    for part in point.manifest.operators.iter_mut().filter(|part| unsaved.contains(&part.uid)) {
         part.files.clear();
         part.operator_state.clear();
     }
@@ -121,14 +128,13 @@ async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint) -> Re
     }
 }
 
-async fn read(store: &Store, point: Option<&RestorePoint>, prepared: &Prepared) -> Result<Beginning> {
-    match point {
-        None => Ok(Beginning::default()),
-        Some(point) => {
-            let migrations = restore::check(&point.manifest, prepared).await?;
-            restore::read(store, point, prepared, &migrations).await
-        }
-    }
+/// Reads a checkpoint, whose manifest speaks in the job's terms from then on.
+async fn read(store: &Store, point: Option<&mut RestorePoint>, prepared: &Prepared, options: &Options) -> Result<Beginning> {
+    let Some(point) = point else { return Ok(Beginning::default()) };
+    let has_state = |node: usize| prepared.components[node].as_ref().is_some_and(|component| !component.descriptor().states.is_empty());
+    let settled = settle(&mut point.manifest, &prepared.plan, options.allow_non_restored_state, has_state)?;
+    let migrations = restore::check(&point.manifest, prepared).await?;
+    restore::read(store, point, prepared, &migrations, settled).await
 }
 
 async fn choose_and_read(
@@ -137,8 +143,8 @@ async fn choose_and_read(
     options: &Options,
     after: Option<AttemptId>,
 ) -> Result<Option<(Choice, Beginning)>> {
-    let Some(choice) = choose(store, prepared, options, after).await? else { return Ok(None) };
-    let beginning = read(store, choice.point.as_ref(), prepared).await?;
+    let Some(mut choice) = choose(store, prepared, options, after).await? else { return Ok(None) };
+    let beginning = read(store, choice.point.as_mut(), prepared, options).await?;
     Ok(Some((choice, beginning)))
 }
 
@@ -150,7 +156,7 @@ async fn fall_back(store: &Store, options: &Options, error: Error) -> Result<Cho
         return Err(duplicates(&point).context(message));
     }
     let passes_over = if options.allow_duplicates { usize::MAX } else { point.newer };
-    Ok(Choice { run: RunChoice::Newest, point: Some(point), asked: true, passes_over, fell_back: Some(fell_back) })
+    Ok(Choice { run: RunChoice::Newest, point: Some(point), asked: true, passes_over, fell_back: Some(fell_back), owns: false })
 }
 
 async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Choice>> {
@@ -166,10 +172,13 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Op
         return asked(store.load(wanted).await?, newest.as_ref(), options).map(Some);
     }
     let Some(log) = newest else { return Ok(Some(Choice::newest(run, None))) };
-    if let Some(from) = unfulfilled(&log) {
+    if let Some(claim) = unfulfilled(&log)
+        && let Some(from) = &claim.from
+    {
         // The last attempt was told where to begin, and has not committed anything since: that still holds.
         let point = store.load(from).await?;
-        return Ok(Some(Choice { run, point: Some(point), asked: true, passes_over: usize::MAX, fell_back: None }));
+        let (passes_over, owns) = (usize::MAX, claim.owns);
+        return Ok(Some(Choice { run, point: Some(point), asked: true, passes_over, fell_back: None, owns }));
     }
     match restore_point(&log, log.last_slot() + 1)? {
         Some(point) if point.manifest.finished => {
@@ -195,39 +204,46 @@ fn asked(point: RestorePoint, newest: Option<&Log>, options: &Options) -> Result
     if (point.newer > 0 || point.manifest.finished) && !options.allow_duplicates {
         return Err(duplicates(&point));
     }
+    if options.claim && point.manifest.savepoint.is_none() {
+        let message = format!("{} is no savepoint, and can't be claimed", point.path);
+        return Err(
+            Error::new(Kind::Checkpoint, message).help("leave out `--claim-mode claim`: a checkpoint belongs to the job whose it is")
+        );
+    }
     let path = canonical(&point.path).to_string();
     let run = match newest {
         Some(log) if from_run(&point, log) => RunChoice::Newest,
-        Some(log) if unfulfilled(log) == Some(&path) => RunChoice::Newest,
+        Some(log) if unfulfilled(log).is_some_and(|claim| claim.from.as_ref() == Some(&path)) => RunChoice::Newest,
         Some(log)
             if !options.allow_duplicates && log.manifests().next().is_some_and(|(_, newest)| newest.origin.as_ref() == Some(&path)) =>
         {
-            let message = format!("run {} has begun from checkpoint {} already, and its output would be published again", log.run, path);
+            let what = if point.manifest.savepoint.is_some() { "savepoint" } else { "checkpoint" };
+            let message = format!("run {} has begun from {what} {path} already, and its output would be published again", log.run);
             return Err(Error::new(Kind::Checkpoint, message)
                 .help("run without `-s` to go on with that run, or again with `--allow-duplicates` if that is acceptable"));
         }
         _ => RunChoice::Fresh,
     };
     let passes_over = if options.allow_duplicates { usize::MAX } else { 0 };
-    Ok(Choice { run, point: Some(point), asked: true, passes_over, fell_back: None })
+    Ok(Choice { run, point: Some(point), asked: true, passes_over, fell_back: None, owns: options.claim })
 }
 
-/// The checkpoint from which the newest attempt was told to begin, if it has not committed one of its own.
-fn unfulfilled(log: &Log) -> Option<&String> {
+/// The claim of the newest attempt, if it was told where to begin and has not committed a checkpoint of its own.
+fn unfulfilled(log: &Log) -> Option<&Claim> {
     match log.entries.values().next_back()? {
-        Ok(LogEntry::Claim(claim)) => claim.from.as_ref(),
+        Ok(LogEntry::Claim(claim)) if claim.from.is_some() => Some(claim),
         _ => None,
     }
 }
 
 /// Why beginning from a checkpoint would publish something twice.
 fn duplicates(point: &RestorePoint) -> Error {
-    let (checkpoint, newer) = (point.manifest.checkpoint, point.newer);
+    let newer = point.newer;
     let cause = if newer > 0 {
         format!("is not the newest of its run: the output of {newer} newer checkpoint(s) is published already and would be published again")
     } else {
         "has ended its run: nothing is left to resume, and what operators send when they finish would be published again".into()
     };
-    Error::new(Kind::Checkpoint, format!("checkpoint {checkpoint} {cause}"))
+    Error::new(Kind::Checkpoint, format!("{} {cause}", point.name()))
         .help("run again with `--allow-duplicates` if that is acceptable, or without `-s` to go on from the newest or begin anew")
 }

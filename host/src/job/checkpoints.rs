@@ -12,7 +12,7 @@ use crate::plan::{Access, Location};
 /// # Errors
 /// Kind `Storage` if the directory can't be read, `Checkpoint` if no run of the job has begun there. What is broken in it is no error.
 pub fn checkpoints(dir: &Location, access: &Access, job: &str) -> Result<Listing> {
-    super::run::runtime()?.block_on(list(dir, access, job))
+    super::block_on(list(dir, access, job))
 }
 
 /// The checkpoints in a job's own directory. A bucket is reached as the environment says. Changes nothing.

@@ -25,7 +25,7 @@ pub(super) struct Committing {
 
 /// What a commit has come to.
 pub(super) struct Committed {
-    manifest: Manifest,
+    manifest: Arc<Manifest>,
     /// The slot of the next one.
     next: u64,
 }
@@ -56,7 +56,7 @@ impl Controller {
             // Each time the very same text: the put that has failed may have happened.
             let next = patience.store(|| store.commit(slot, &manifest)).await?;
             sinks::publish(&store, &prepared, run, &manifest, patience).await?;
-            Ok(Committed { manifest, next })
+            Ok(Committed { manifest: Arc::new(manifest), next })
         });
         self.committing = Some(Committing { ready, task });
         Ok(())
@@ -78,6 +78,7 @@ impl Controller {
             max_parallelism: plan.max_parallelism,
             duration_ms: millis(duration),
             origin: self.origin.clone(),
+            owned: self.owned.clone(),
             operators: &self.facts,
             snapshots,
             history: self.history.to_vec(),
@@ -89,7 +90,7 @@ impl Controller {
     pub(super) fn committed(&mut self, committed: Result<Committed>) -> Result<Trigger> {
         let Some(Committing { ready, .. }) = self.committing.take() else { unreachable!("there is one while its task is") };
         let Committed { manifest, next } = committed?;
-        self.slot = next;
+        let slot = std::mem::replace(&mut self.slot, next);
         self.pending.committed(ready.epoch)?;
         self.pending.published(ready.epoch);
         if self.prepared.plan.checkpoint.incremental {
@@ -110,6 +111,7 @@ impl Controller {
         self.totals.checkpoints += 1;
         self.totals.last = Some(ready.epoch);
         self.totals.bytes += manifest.new_bytes;
+        self.write_savepoints(&manifest, slot);
         tracing::debug!(checkpoint = ready.epoch, trigger = ready.trigger.name(), bytes = manifest.new_bytes, "committed");
         Ok(ready.trigger)
     }
@@ -123,9 +125,11 @@ impl Controller {
                 Ok(Done::Merged(merge.operator, merged))
             });
         }
+        self.remove_owned();
         if !self.collecting {
             self.collecting = true;
-            let (store, live, retained) = (self.store.clone(), self.lists.live(), self.prepared.plan.checkpoint.num_retained);
+            let (store, mut live, retained) = (self.store.clone(), self.lists.live(), self.prepared.plan.checkpoint.num_retained);
+            live.paths.extend(self.savepoints.pinned().map(str::to_owned));
             self.tasks.spawn(async move {
                 collect(&store, &live, retained).await;
                 Ok(Done::Collected)
@@ -133,11 +137,20 @@ impl Controller {
         }
     }
 
+    /// After a commit the job needs no savepoint any more.
+    fn remove_owned(&mut self) {
+        if let Some(owned) = self.owned.clone() {
+            let store = self.store.clone();
+            self.tasks.spawn(async move { Ok(Done::Removed(store.remove_savepoint(&owned).await)) });
+        }
+    }
+
     /// After the last commit: lets what runs beside it come to its end, and collects what it leaves behind. Nothing is in use any more
     /// but what the kept manifests name: a merge that was still under way came too late for the last of them.
     pub(super) async fn end(&mut self, outcome: Outcome) -> Outcome {
+        self.remove_owned();
         while let Some(done) = self.tasks.join_next().await {
-            if let Err(error) = joined(done) {
+            if let Err(error) = joined(done).and_then(|done| self.done(done)) {
                 tracing::warn!("{error}");
             }
         }

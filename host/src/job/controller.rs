@@ -12,7 +12,7 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use crate::checkpoint::decide::{FileLists, Merged};
 use crate::checkpoint::manifest::{ComponentFacts, History, Trigger};
 use crate::checkpoint::pending::{Ack, Expected, OperatorFacts, Part, Pending, Role};
-use crate::checkpoint::store::Store;
+use crate::checkpoint::store::{Saved, Store};
 use crate::clock;
 use crate::dataflow::{Control, Event, Metrics};
 use crate::error::{Error, Kind, Result};
@@ -24,6 +24,7 @@ use super::commit::Committing;
 use super::cycle::{Cycle, Wishes};
 use super::patience::{Patience, Patient, Trouble};
 use super::prepare::Prepared;
+use super::savepoint::{Opened, Savepoints};
 use super::upload::{Parts, SnapshotId, Upload, Uploaded};
 use super::{End, Health, Notice, Observer, Order, Outcome, Progress};
 
@@ -55,6 +56,9 @@ pub(super) struct Controller {
     pub(super) facts: Vec<OperatorFacts>,
     /// The manifest of another run from which this run began.
     pub(super) origin: Option<String>,
+    /// The savepoint that the run has begun from and owns, until it is removed.
+    pub(super) owned: Option<String>,
+    pub(super) savepoints: Savepoints,
     parts: Parts,
     /// Subtasks of sources that are still reading, by source.
     reading: BTreeMap<usize, u16>,
@@ -81,6 +85,12 @@ pub(super) enum Done {
     /// A merge for this operator: what came of it.
     Merged(String, Result<Merged>),
     Collected,
+    /// The place of the savepoint with this trigger id.
+    Opened(String, Result<Opened>),
+    /// The savepoint with this trigger id.
+    Saved(String, Result<Saved>),
+    /// The savepoint that the run owned.
+    Removed(Result<()>),
 }
 
 /// What a controller works with besides what has begun.
@@ -113,6 +123,8 @@ impl Controller {
             history,
             facts: facts(&prepared),
             origin: begun.origin.clone(),
+            owned: begun.owned.clone(),
+            savepoints: Savepoints::default(),
             parts: Parts::default(),
             reading: sources.map(|(node, _)| (node, plan.parallelism)).collect(),
             awaited: VecDeque::new(),
@@ -140,8 +152,13 @@ impl Controller {
         match &ended {
             Ok(Outcome::Cancelled) => self.abandon("the job was cancelled").await,
             Ok(Outcome::Finished | Outcome::Stopped) => {}
-            Err(_) => self.abandon("its attempt has failed").await,
+            Err(error) => {
+                self.savepoints.refuse_all(&error.clone().context("no savepoint was taken, because the attempt has failed"));
+                self.abandon("its attempt has failed").await;
+            }
         }
+        let ended_first = Error::new(Kind::Conflict, format!("job `{}` has ended before a savepoint was taken", self.prepared.plan.name));
+        self.savepoints.refuse_all(&ended_first);
         self.observer.progress(&self.progress());
         ended
     }
@@ -149,6 +166,10 @@ impl Controller {
     async fn work(&mut self, mut events: UnboundedReceiver<Event>, orders: &mut UnboundedReceiver<Order>) -> Result<Outcome> {
         let mut progress = tokio::time::interval(PROGRESS);
         loop {
+            if self.savepoints.stopped() {
+                self.ending = Some(End::Stop { signal: self.signal() });
+                return Ok(self.end(Outcome::Stopped).await);
+            }
             self.give_up_overdue()?;
             self.trigger()?;
             self.commit()?;
@@ -160,11 +181,12 @@ impl Controller {
                 Some(order) = orders.recv() => match order {
                     Order::End(End::Cancel) => return Ok(Outcome::Cancelled),
                     Order::End(end) => self.end_by(end),
+                    Order::Savepoint(order) => self.ask_savepoint(order),
                 },
                 done = ended(self.committing.as_mut().map(|committing| &mut committing.task)) => match self.committed(joined(done))? {
                     Trigger::EndOfInput => return Ok(self.end(Outcome::Finished).await),
                     Trigger::Stop => return Ok(self.end(Outcome::Stopped).await),
-                    Trigger::Interval | Trigger::Cancel => self.clean_up(),
+                    Trigger::Interval | Trigger::Savepoint | Trigger::Cancel => self.clean_up(),
                 },
                 () = sleep_until(wake) => {}
                 _ = progress.tick() => self.observer.progress(&self.progress()),
@@ -176,7 +198,13 @@ impl Controller {
     fn wishes(&self) -> Wishes {
         // The newest: the checkpoint that helps its source helps those before it.
         let awaited = self.awaited.back().map(|(_, epoch)| *epoch);
-        Wishes { ended: self.reading.is_empty(), stop: matches!(self.ending, Some(End::Stop { .. })), awaited }
+        Wishes {
+            ended: self.reading.is_empty(),
+            stop: matches!(self.ending, Some(End::Stop { .. })),
+            savepoint: self.savepoints.wanted(),
+            hold: self.savepoints.hold(),
+            awaited,
+        }
     }
 
     /// Triggers the checkpoint that is due, if one is.
@@ -187,15 +215,17 @@ impl Controller {
         self.pending.open(epoch, trigger)?;
         self.cycle.triggered(epoch, trigger, now, clock::wall_text());
         self.epoch += 1;
+        self.savepoints.triggered(epoch, trigger);
         match trigger {
-            Trigger::Interval | Trigger::Cancel => self.control.trigger(epoch),
+            Trigger::Savepoint if self.savepoints.hold() => self.control.stop(epoch),
+            Trigger::Interval | Trigger::Savepoint | Trigger::Cancel => self.control.trigger(epoch),
             Trigger::Stop => self.control.stop(epoch),
             Trigger::EndOfInput => self.control.finish(epoch),
         }
         Ok(())
     }
 
-    fn end_by(&mut self, end: End) {
+    pub(super) fn end_by(&mut self, end: End) {
         if self.ending.is_some() {
             return;
         }
@@ -273,7 +303,7 @@ impl Controller {
         self.pending.ack(ack).map_err(|refused| Error::new(Kind::Internal, refused.to_string()))
     }
 
-    fn done(&mut self, done: Done) -> Result<()> {
+    pub(super) fn done(&mut self, done: Done) -> Result<()> {
         match done {
             Done::Uploaded(SnapshotId { node, subtask, epoch }, Uploaded { part, took }) => {
                 self.cycle.took(epoch, took);
@@ -290,6 +320,23 @@ impl Controller {
                 self.collecting = false;
                 Ok(())
             }
+            Done::Opened(trigger_id, opened) => {
+                self.opened(&trigger_id, opened);
+                Ok(())
+            }
+            Done::Saved(trigger_id, saved) => {
+                self.saved(&trigger_id, saved);
+                Ok(())
+            }
+            Done::Removed(Ok(())) => {
+                self.owned = None;
+                Ok(())
+            }
+            Done::Removed(Err(error)) => {
+                // It is tried again with the next checkpoint.
+                tracing::warn!("the savepoint that the job began from could not be removed: {error}");
+                Ok(())
+            }
         }
     }
 
@@ -304,6 +351,8 @@ impl Controller {
             records_out: sum(|kind| matches!(kind, NodeKind::Sink(_)), |metrics, node| metrics.node(node).records_out),
             checkpoints: self.totals.checkpoints,
             last_checkpoint: self.totals.last,
+            failed_checkpoints: self.cycle.tally().failed,
+            checkpoint_bytes: self.totals.bytes,
             health: self.health(),
         }
     }

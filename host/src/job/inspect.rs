@@ -45,20 +45,28 @@ pub struct ComponentInspection {
 pub fn inspect(file: &Location) -> Result<Inspection> {
     match file {
         Location::Path(path) if path.extension().is_some_and(|extension| extension == "wasm") || begins_like_wasm(path) => component(path),
-        _ => Ok(Inspection::Checkpoint(Box::new(super::run::runtime()?.block_on(store::inspect(file))?))),
+        _ => Ok(Inspection::Checkpoint(Box::new(super::block_on(store::inspect(file))?))),
     }
 }
 
 fn component(path: &Path) -> Result<Inspection> {
-    let component = Component::load(&Engine::new(super::prepare::cache_dir())?, path, Limits::default())?;
-    Ok(Inspection::Component(Box::new(ComponentInspection {
-        file: "component",
-        digest: component.digest().into(),
-        bytes: std::fs::metadata(path).map(|file| file.len()).unwrap_or_default(),
-        descriptor: component.descriptor().clone(),
-        imports: component.imports().to_vec(),
-        exports: component.exports().to_vec(),
-    })))
+    let component = Component::load(&Engine::new(super::cache_dir())?, path, Limits::default())?;
+    let bytes = std::fs::metadata(path).map(|file| file.len()).unwrap_or_default();
+    Ok(Inspection::Component(Box::new(ComponentInspection::of(&component, bytes))))
+}
+
+impl ComponentInspection {
+    /// Of a component whose file has so many bytes.
+    pub fn of(component: &Component, bytes: u64) -> Self {
+        ComponentInspection {
+            file: "component",
+            digest: component.digest().into(),
+            bytes,
+            descriptor: component.descriptor().clone(),
+            imports: component.imports().to_vec(),
+            exports: component.exports().to_vec(),
+        }
+    }
 }
 
 fn begins_like_wasm(path: &Path) -> bool {

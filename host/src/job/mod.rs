@@ -1,6 +1,7 @@
 //! Jobs: preparing one, beginning an attempt from a checkpoint, running it to its end. The asynchronous shell around the synchronous
 //! dataflow.
 
+mod afterwards;
 mod attempt;
 mod begin;
 mod checkpoints;
@@ -9,6 +10,7 @@ mod controller;
 mod cycle;
 mod discard;
 mod fallback;
+mod inside;
 mod inspect;
 mod migrate;
 mod notice;
@@ -17,6 +19,8 @@ mod patience;
 mod prepare;
 mod restore;
 mod run;
+mod savepoint;
+mod settle;
 mod signal;
 mod sinks;
 mod strategy;
@@ -26,11 +30,17 @@ mod upload;
 
 pub use crate::checkpoint::listing::{Broken, Listed, Listing};
 pub use crate::checkpoint::manifest::Fate;
-pub use crate::dataflow::{OwnMetrics, Pauses};
+pub use crate::checkpoint::paths::savepoint::is_trigger_id;
+pub use crate::checkpoint::store::{Disposed, Saved};
+pub use crate::dataflow::{Metrics, OwnMetrics, Pauses};
+pub use afterwards::{find_savepoint, savepoint_of_ended};
+pub use attempt::{attempts, newest_attempt};
 pub use checkpoints::{checkpoints, checkpoints_in};
+pub use inside::{JobInside, dispose};
 pub use inspect::{ComponentInspection, Inspection, inspect};
 pub use notice::{Notice, Observer, in_seconds};
-pub use order::{End, Order};
-pub use prepare::{OperatorReport, Report, SourceReport};
-pub use run::{Options, run, validate};
+pub use order::{End, Order, SavepointOrder, Then};
+pub use prepare::{OperatorReport, Prepared, Report, SourceReport, cache_dir};
+pub use run::{Options, block_on, run, runtime, validate};
+pub use signal::Signals;
 pub use summary::{FailedAttempt, Health, NodeTotals, Outcome, Progress, Restored, Summary};

@@ -1,8 +1,10 @@
 //! What a running job tells whoever watches it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::dataflow::Metrics;
 use crate::record::AttemptId;
 
 use super::{End, Health, Progress, Restored};
@@ -81,8 +83,14 @@ impl fmt::Display for Notice {
             Notice::Starting { attempt: AttemptId { run, attempt } } => {
                 write!(f, "starting run {run} again (attempt {attempt}): it has no checkpoint yet")
             }
-            Notice::Resuming { attempt: AttemptId { run, attempt }, restored: Restored { checkpoint, created, .. } } => {
-                write!(f, "resuming run {run} from checkpoint {checkpoint} of {created} (attempt {attempt})")
+            Notice::Resuming { attempt: AttemptId { run, attempt }, restored } => {
+                let Restored { checkpoint, created, path, savepoint, empty, left_out } = restored;
+                match savepoint {
+                    true => write!(f, "starting run {run} from savepoint {path} of {created} (attempt {attempt})")?,
+                    false => write!(f, "resuming run {run} from checkpoint {checkpoint} of {created} (attempt {attempt})")?,
+                }
+                let listed = [("; without state in it, and so beginning empty: ", empty), ("; left out for good: ", left_out)];
+                listed.iter().filter(|(_, uids)| !uids.is_empty()).try_for_each(|(what, uids)| write!(f, "{what}{}", uids.join(", ")))
             }
             Notice::Restarting { attempt: AttemptId { attempt, .. }, error, delay } => {
                 let delay = humantime::format_duration(Duration::from_millis(delay.as_millis() as u64));
@@ -130,4 +138,6 @@ pub trait Observer: Send + Sync {
     fn notice(&self, notice: &Notice);
     /// Where the job stands; about five times a second.
     fn progress(&self, progress: &Progress);
+    /// An attempt has begun, which counts here.
+    fn began(&self, _metrics: &Arc<Metrics>) {}
 }

@@ -1,10 +1,19 @@
 //! [`Order`]s: what a running job is told to do from outside.
 
+use tokio::sync::oneshot;
+
+use crate::error::{Error, Result};
+use crate::plan::Location;
+
+use super::Saved;
+
 /// What a running job is told to do.
 #[derive(Debug)]
 pub enum Order {
     /// To end. The first such order counts, but [`End::Cancel`] overrules the others.
     End(End),
+    /// To take a savepoint.
+    Savepoint(SavepointOrder),
 }
 
 /// How a job is to end.
@@ -19,4 +28,38 @@ pub enum End {
     Drain,
     /// At once, without a last checkpoint.
     Cancel,
+}
+
+/// A savepoint to be taken.
+#[derive(Debug)]
+pub struct SavepointOrder {
+    /// Names it: the end of its directory's name. Letters and digits, another one for each savepoint.
+    pub trigger_id: String,
+    /// The directory in which it gets one of its own.
+    pub target: Location,
+    /// Whether the operators' components go into it.
+    pub with_components: bool,
+    /// What comes after it.
+    pub then: Then,
+    /// Told once it is whole, or why there is none. Dropped without a word if the job has ended before it took the order.
+    pub reply: oneshot::Sender<Result<Saved>>,
+}
+
+impl SavepointOrder {
+    /// Tells whoever asked why there is no savepoint.
+    pub fn refuse(self, error: Error) {
+        // Nobody may wait any more.
+        self.reply.send(Err(error)).unwrap_or(());
+    }
+}
+
+/// What comes after a savepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The job goes on, as if nothing had been.
+    GoOn,
+    /// The job ends. What comes after the savepoint is not published. Without a savepoint the job goes on.
+    Stop,
+    /// Before it the job ends as if all input ended here: the savepoint has what is left then, which is nothing to go on with.
+    Drain,
 }

@@ -9,11 +9,11 @@ use serde::Serialize;
 use crate::connectors::{self, Sink, Source};
 use crate::dataflow::Splits;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Descriptor, Layout, Location, NodeKind, Plan, fit};
+use crate::plan::{ComponentRef, Descriptor, Layout, Location, NodeKind, Plan, fit};
 use crate::wasm::{Component, Engine};
 
 /// A plan with its components, sources and sinks; vectors have an entry for each node.
-pub(super) struct Prepared {
+pub struct Prepared {
     pub(super) plan: Arc<Plan>,
     pub(super) layout: Layout,
     pub(super) components: Vec<Option<Arc<Component>>>,
@@ -22,11 +22,14 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Loads the components, checks that they fit together, and looks at the sources. Writes nothing but the compile cache.
-    pub(super) fn new(plan: &Plan) -> Result<Self> {
+    /// Loads the components, checks that they fit together, and looks at the sources. Writes nothing but the compile cache. Takes its time,
+    /// and runs guests: not for a thread that others wait for.
+    ///
+    /// # Errors
+    /// What is not in order.
+    pub fn new(plan: &Plan, engine: &Engine) -> Result<Self> {
         let plan = grant(plan.clone())?;
-        let engine = Engine::new(cache_dir())?;
-        let components = load_components(&plan, &engine)?;
+        let components = load_components(&plan, engine)?;
         let descriptor = |component: &Option<Arc<Component>>| component.as_ref().map(|component| component.descriptor().clone());
         let descriptors: Vec<Option<Descriptor>> = components.iter().map(descriptor).collect();
         fit(&plan, &descriptors)?;
@@ -75,21 +78,29 @@ fn load_components(plan: &Plan, engine: &Engine) -> Result<Vec<Option<Arc<Compon
             components.push(None);
             continue;
         };
-        let component = match loaded.get(settings.component.as_path()) {
+        let named = |error: Error| error.context(format!("operator `{}`", node.uid));
+        let path = file(&settings.component).map_err(named)?;
+        let component = match loaded.get(path) {
             Some(component) => Arc::clone(component),
-            None => {
-                let component = Component::load(engine, &settings.component, settings.limits);
-                Arc::new(component.map_err(|error| error.context(format!("operator `{}`", node.uid)))?)
-            }
+            None => Arc::new(Component::load(engine, path, settings.limits).map_err(named)?),
         };
-        loaded.insert(&settings.component, Arc::clone(&component));
+        loaded.insert(path, Arc::clone(&component));
         components.push(Some(component));
     }
     Ok(components)
 }
 
+/// The file of a component.
+fn file(component: &ComponentRef) -> Result<&Path> {
+    match component {
+        ComponentRef::File(path) => Ok(path),
+        kept => Err(Error::new(Kind::Component, format!("component `{kept}` is one that a host keeps"))
+            .help("deploy the job to a host that has it, or give the path of its file")),
+    }
+}
+
 /// Where compiled components are kept, by the XDG base directory specification.
-pub(super) fn cache_dir() -> Option<PathBuf> {
+pub fn cache_dir() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("cofferdam"))
@@ -140,6 +151,11 @@ pub struct SourceReport {
 }
 
 impl Prepared {
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     pub(super) fn report(&self) -> Report {
         let plan = &self.plan;
         let uid = |node: usize| plan.nodes[node].uid.clone();

@@ -16,14 +16,17 @@ use crate::wasm::Component;
 
 use super::migrate::{Migration, Migrations, apart};
 use super::prepare::Prepared;
+use super::settle::Settled;
 
 /// What an attempt begins with: state by node and subtask, positions by node and split.
 #[derive(Default)]
 pub(super) struct Beginning {
     pub(super) states: HashMap<(usize, u16), SubtaskState>,
     pub(super) positions: HashMap<(usize, String), Position>,
-    /// Operators whose state is as no file holds it.
-    pub(super) migrated: Vec<String>,
+    /// Operators whose state is as no file holds it, because it was migrated, or they were renamed.
+    pub(super) unsaved: Vec<String>,
+    /// What has changed since.
+    pub(super) settled: Settled,
 }
 
 /// Checks, before anything is touched, that what a checkpoint holds has its place in the job. Returns the migrations that it takes.
@@ -99,9 +102,15 @@ fn check_states(part: &OperatorPart, descriptor: &Descriptor) -> Result<Vec<(usi
 }
 
 /// Reads the state and positions of a checkpoint that fits the job, and migrates what has to be.
-pub(super) async fn read(store: &Store, point: &RestorePoint, prepared: &Prepared, migrations: &Migrations) -> Result<Beginning> {
+pub(super) async fn read(
+    store: &Store,
+    point: &RestorePoint,
+    prepared: &Prepared,
+    migrations: &Migrations,
+    settled: Settled,
+) -> Result<Beginning> {
     let manifest = &point.manifest;
-    let mut beginning = Beginning::default();
+    let mut beginning = Beginning { unsaved: settled.renamed.clone(), settled, ..Beginning::default() };
     for part in &manifest.sources {
         let node = find(&prepared.plan, &part.uid, "source", |kind| matches!(kind, NodeKind::Source(_)))?;
         for split in &part.splits {
@@ -112,10 +121,15 @@ pub(super) async fn read(store: &Store, point: &RestorePoint, prepared: &Prepare
     for part in &manifest.operators {
         let node = find(&prepared.plan, &part.uid, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
         let migration = migrations.get(&node);
-        for (subtask, state) in read_operator(store, point, part, node, prepared, migration).await? {
+        let is_renamed = beginning.settled.renamed.contains(&part.uid);
+        for (subtask, mut state) in read_operator(store, point, part, node, prepared, migration).await? {
+            if is_renamed {
+                // No file may name an operator by another's name.
+                state.save_anew();
+            }
             beginning.states.insert((node, subtask), state);
         }
-        beginning.migrated.extend(migration.map(|_| part.uid.clone()));
+        beginning.unsaved.extend(migration.map(|_| part.uid.clone()));
     }
     Ok(beginning)
 }

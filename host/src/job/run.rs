@@ -6,9 +6,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::error::{Error, Kind, Result};
 use crate::plan::Plan;
+use crate::record::AttemptId;
+use crate::wasm::Engine;
 
 use super::attempt::attempts;
-use super::prepare::{Prepared, Report};
+use super::prepare::{Prepared, Report, cache_dir};
 use super::signal::Signals;
 use super::{End, Observer, Order, Summary};
 
@@ -17,12 +19,22 @@ use super::{End, Observer, Order, Summary};
 pub struct Options {
     /// A new run without state, beside what is there.
     pub fresh: bool,
-    /// The checkpoint to begin from: its number, or the path or URL of its manifest. None: the newest of a run that has not finished.
+    /// The checkpoint to begin from: its number, or the path or URL of its manifest or of a savepoint. None: the newest of a run that has
+    /// not finished.
     pub from: Option<String>,
     /// If the newest checkpoint is damaged, begin from the newest one that is whole.
     pub fallback: bool,
     /// Begin from an older checkpoint even if output of newer ones is published already.
     pub allow_duplicates: bool,
+    /// The newest attempt when this was asked for, see [`super::newest_attempt`]. If there is a newer one, it has begun as asked, and the job
+    /// goes on from there, be it from its end. None: the job begins now.
+    pub since: Option<AttemptId>,
+    /// Nobody is there to mend what is wrong: an attempt that does not begin is followed by another like one that fails.
+    pub unattended: bool,
+    /// Leave out state of operators and sources that the job has no longer.
+    pub allow_non_restored_state: bool,
+    /// `from` is a savepoint, and belongs to the job from now on.
+    pub claim: bool,
 }
 
 /// Loads and checks everything that a job needs, without touching anything of it.
@@ -30,10 +42,10 @@ pub struct Options {
 /// # Errors
 /// What is not in order.
 pub fn validate(plan: &Plan) -> Result<Report> {
-    Ok(Prepared::new(plan)?.report())
+    Ok(Prepared::new(plan, &Engine::new(cache_dir())?)?.report())
 }
 
-/// Runs a job until its input has ended, it is stopped by SIGINT or SIGTERM, or it fails for good: an attempt that fails is followed by
+/// Runs a job in the foreground until its input has ended, it is stopped by SIGINT or SIGTERM, or it fails for good: an attempt that fails is followed by
 /// another, from the newest checkpoint, as the job's restart strategy says. A second signal ends the process.
 ///
 /// # Errors
@@ -41,13 +53,30 @@ pub fn validate(plan: &Plan) -> Result<Report> {
 pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Result<Summary> {
     let named = |error: Error| error.context(format!("job `{}`", plan.name));
     // Guests never run on the runtime's threads, and loading a component runs its `describe`.
-    let prepared = Arc::new(Prepared::new(plan).map_err(named)?);
+    let engine = Engine::new(cache_dir())?;
+    let prepared = Arc::new(Prepared::new(plan, &engine).map_err(named)?);
     runtime()?.block_on(async { attempts(prepared, options, observer, &mut listen()?).await }).map_err(named)
 }
 
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.map_err(|error| Error::new(Kind::Internal, format!("no asynchronous runtime: {error}")))
+/// Waits here for what a job does, or what is to be known about one, on this thread alone.
+///
+/// # Errors
+/// Kind `Internal` if there is nothing to wait with.
+pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(no_runtime)?.block_on(work)
+}
+
+/// What serves several at once, besides workers.
+///
+/// # Errors
+/// Kind `Internal` if there are no threads for it.
+pub fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(no_runtime)
+}
+
+fn no_runtime(error: std::io::Error) -> Error {
+    Error::new(Kind::Internal, format!("no asynchronous runtime: {error}"))
 }
 
 /// Has the first signal stop the job; the second ends the process.

@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::error::{Error, Kind, Result};
 
 /// The signals that stop a job.
-pub(super) struct Signals {
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
@@ -17,13 +17,16 @@ const TERMINATE: i32 = 15;
 
 impl Signals {
     /// Takes them over from the default, which would end the process. Needs a tokio runtime.
-    pub(super) fn new() -> Result<Self> {
+    ///
+    /// # Errors
+    /// Kind `Internal` if it can't be done.
+    pub fn new() -> Result<Self> {
         let listen = |kind| signal(kind).map_err(|error| Error::new(Kind::Internal, format!("no signal handler: {error}")));
         Ok(Signals { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }
 
     /// The number of the next signal.
-    pub(super) async fn next(&mut self) -> i32 {
+    pub async fn next(&mut self) -> i32 {
         tokio::select! {
             _ = self.interrupt.recv() => INTERRUPT,
             _ = self.terminate.recv() => TERMINATE,

@@ -29,6 +29,12 @@ pub struct Restored {
     pub created: String,
     /// Its manifest, as a path.
     pub path: String,
+    /// Whether it is a savepoint.
+    pub savepoint: bool,
+    /// Operators with states, and sources, of which it has nothing: they begin empty.
+    pub empty: Vec<String>,
+    /// Operators and sources of which it has something, and that the job has no longer.
+    pub left_out: Vec<String>,
 }
 
 /// An attempt that failed and was followed by another.
@@ -113,6 +119,10 @@ pub struct Progress {
     pub checkpoints: u64,
     /// The last one's number.
     pub last_checkpoint: Option<u64>,
+    /// Checkpoints that failed.
+    pub failed_checkpoints: u64,
+    /// Bytes of state written by those committed.
+    pub checkpoint_bytes: u64,
     /// How its checkpoints fare.
     pub health: Health,
 }

@@ -53,6 +53,7 @@ impl Controller {
             self.control.aborted(epoch);
         }
         self.remember(epoch, now, cause.message());
+        self.fail_savepoints(epoch, &cause);
         let (health, tolerable) = (self.health(), self.prepared.plan.checkpoint.tolerable_failures);
         if !failure.is_tolerated {
             let error = cause.context(format!("checkpoint {epoch} has failed"));
@@ -62,7 +63,7 @@ impl Controller {
             });
         }
         let reason = cause.message().to_owned();
-        if health.failed_in_a_row == 1 {
+        if failure.counts && health.failed_in_a_row == 1 {
             self.observer.notice(&Notice::Degraded { checkpoint: epoch, reason, health, tolerable });
         } else {
             tracing::info!(checkpoint = epoch, in_a_row = health.failed_in_a_row, "failed: {reason}");

@@ -36,7 +36,9 @@ pub struct CheckpointSettings {
     pub compression: Compression,
     /// The directory under which all jobs' checkpoints lie; a path is absolute.
     pub dir: Location,
-    /// How that is reached, if it is in a bucket.
+    /// The directory for savepoints that are asked for without one.
+    pub savepoint_dir: Option<Location>,
+    /// How buckets of the service that the one or the other is in are reached.
     pub access: Access,
 }
 
@@ -57,6 +59,7 @@ impl CheckpointSettings {
             local_recovery: None,
             compression: Compression::default(),
             dir,
+            savepoint_dir: None,
             access: Access::default(),
         }
     }

@@ -64,6 +64,17 @@ impl Location {
         text.to_str().map_or_else(|| Ok(Location::Path(text.into())), str::parse)
     }
 
+    /// What `text` names, if what is put there outlasts the process.
+    ///
+    /// # Errors
+    /// As [`Location::from_str`], and for `memory:`.
+    pub fn lasting(text: &str) -> Result<Self, String> {
+        if text.starts_with("memory:") {
+            return Err("what is in memory ends with the process".into());
+        }
+        text.parse()
+    }
+
     /// What lies at `path`, relative to here.
     pub fn join(&self, path: &str) -> Self {
         match self {

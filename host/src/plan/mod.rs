@@ -3,6 +3,7 @@
 mod access;
 mod chain;
 mod checkpoint;
+mod component;
 mod descriptor;
 mod difference;
 mod fit;
@@ -16,10 +17,12 @@ pub(crate) mod suggest;
 mod waits;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use access::Access;
 pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
 pub use checkpoint::{CheckpointSettings, Compression, Mode, OnCancel};
+pub use component::{ComponentRef, is_digest};
 pub use descriptor::{Descriptor, InputPort, OutputPort, Partitioning, Schema};
 pub use fit::fit;
 pub use grants::{Grants, Variable};
@@ -32,8 +35,12 @@ pub use state::{More, StateDescriptor, StateKind, Ttl, TtlFrom};
 /// A validated job. Its nodes stand in topological order: inputs before what they feed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The job file that it came from.
+    /// The job file that it came from,
     pub file: PathBuf,
+    /// its text,
+    pub text: Arc<str>,
+    /// and the directory that paths in it count from; absolute.
+    pub base: PathBuf,
     /// The job's name.
     pub name: String,
     /// Subtasks of every source, operator and sink: worker threads.
@@ -53,6 +60,8 @@ pub struct Plan {
 pub struct Node {
     /// Its stable name, unique in the job; it owns the state.
     pub uid: String,
+    /// The uid that it had before, under which older checkpoints and savepoints know it.
+    pub renamed_from: Option<String>,
     /// What it is.
     pub kind: NodeKind,
     /// What feeds it; none for a source.
@@ -86,6 +95,17 @@ pub enum NodeKind {
     Operator(OperatorSettings),
     /// Writes records to the outside.
     Sink(SinkSettings),
+}
+
+impl NodeKind {
+    /// As it is called in answers.
+    pub fn name(&self) -> &'static str {
+        match self {
+            NodeKind::Source(_) => "source",
+            NodeKind::Operator(_) => "operator",
+            NodeKind::Sink(_) => "sink",
+        }
+    }
 }
 
 /// A `[[source]]` of a job file.
@@ -138,8 +158,8 @@ pub enum Distribution {
 /// An `[[operator]]` of a job file.
 #[derive(Clone, Debug)]
 pub struct OperatorSettings {
-    /// The component's file, absolute.
-    pub component: PathBuf,
+    /// Its component.
+    pub component: ComponentRef,
     /// Handed to the operator as JSON.
     pub config: serde_json::Value,
     /// What an instance may use.

@@ -12,6 +12,11 @@ pub struct AttemptId {
     pub attempt: u32,
 }
 
+impl AttemptId {
+    /// What comes before the first attempt.
+    pub const NONE: AttemptId = AttemptId { run: 0, attempt: 0 };
+}
+
 /// How far a split has been read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

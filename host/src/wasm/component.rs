@@ -45,7 +45,33 @@ impl Component {
     /// Kind `Component`, naming the file: it is missing or broken, a core module, a component of another world, imports what the host
     /// does not offer, or describes an operator that can't be.
     pub fn load(engine: &Engine, path: &Path, limits: Limits) -> Result<Component> {
-        load(engine, path, limits).map_err(|error| error.context(format!("component `{}`", path.display())))
+        let bytes = std::fs::read(path).map_err(|error| {
+            let help = "the path is relative to the job file; build the component first if it is one of your own";
+            let message = format!("component `{}`: it can't be read: {error}", path.display());
+            Error::new(Kind::Component, message).help(help)
+        })?;
+        Component::new(engine, path, &bytes, limits)
+    }
+
+    /// As [`Component::load`], of a file that has been read.
+    ///
+    /// # Errors
+    /// As [`Component::load`].
+    pub fn new(engine: &Engine, path: &Path, bytes: &[u8], limits: Limits) -> Result<Component> {
+        compile(engine, path, bytes, limits).map_err(|error| error.context(format!("component `{}`", path.display())))
+    }
+
+    /// The bytes of its file.
+    ///
+    /// # Errors
+    /// Kind `Component` if it can't be read, or is another one than when it was loaded.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let wrong = |what: String| Error::new(Kind::Component, format!("component `{}`: {what}", self.path.display()));
+        let bytes = std::fs::read(&self.path).map_err(|error| wrong(format!("it can't be read: {error}")))?;
+        if blake3::hash(&bytes).to_hex().as_str() != self.digest {
+            return Err(wrong("the file has changed since it was loaded".into()));
+        }
+        Ok(bytes)
     }
 
     /// What it says about itself.
@@ -96,13 +122,9 @@ impl fmt::Debug for Component {
     }
 }
 
-fn load(engine: &Engine, path: &Path, limits: Limits) -> Result<Component> {
-    let bytes = std::fs::read(path).map_err(|error| {
-        let help = "the path is relative to the job file; build the component first if it is one of your own";
-        Error::new(Kind::Component, format!("it can't be read: {error}")).help(help)
-    })?;
-    check_header(&bytes)?;
-    let compiled = wasm::Component::from_binary(engine.wasmtime(), &bytes)
+fn compile(engine: &Engine, path: &Path, bytes: &[u8], limits: Limits) -> Result<Component> {
+    check_header(bytes)?;
+    let compiled = wasm::Component::from_binary(engine.wasmtime(), bytes)
         .map_err(|error| Error::new(Kind::Component, format!("it is broken or cut off: {}", first_line(&error))).help(HOW_TO_BUILD))?;
     let ty = compiled.component_type();
     world::check(&ty, engine.wasmtime())?;
@@ -117,7 +139,7 @@ fn load(engine: &Engine, path: &Path, limits: Limits) -> Result<Component> {
     let exported = Exported::find(&compiled, &exports)
         .ok_or_else(|| Error::new(Kind::Internal, "an export that was checked can't be found in the compiled component"))?;
     let descriptor = Arc::new(describe::describe(engine, &pre, &exported, path, limits)?);
-    let digest = blake3::hash(&bytes).to_hex().to_string();
+    let digest = blake3::hash(bytes).to_hex().to_string();
     Ok(Component { engine: engine.clone(), pre, exported, descriptor, digest, path: path.into(), imports, exports })
 }
 

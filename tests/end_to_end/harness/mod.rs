@@ -1,6 +1,7 @@
 //! What the tests have in common: a directory with a job in it, the processes that run it, and what they leave on disk.
 
 mod checkpoints;
+mod host;
 mod job_file;
 mod kills;
 mod place;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use checkpoints::Manifest;
+pub use host::Host;
 pub use job_file::JobFile;
 pub use kills::{Moment, kill_and_resume};
 pub use place::Place;
@@ -49,7 +51,7 @@ pub fn assert_lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>, oracle: i
 }
 
 /// The directory of this build: where the binary's components are, too.
-fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("..")
 }
 

@@ -64,10 +64,9 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cofferdam"));
         command.current_dir(self.0.path()).args(args).stdin(Stdio::null());
         // Compiled components are shared between tests.
-        command
-            .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
-            .env_remove("COFFERDAM_LOG")
-            .env_remove("COFFERDAM_HOST_FILE");
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+        command.env("XDG_CACHE_HOME", cache).env_remove("COFFERDAM_LOG").env_remove("COFFERDAM_HOST_FILE");
+        ["COFFERDAM_ADDRESS", "COFFERDAM_DATA_DIR", "COFFERDAM_TOKEN"].iter().for_each(|name| _ = command.env_remove(name));
         let names = std::env::vars_os().map(|(name, _)| name);
         let reaches = |name: &str| BUCKETS.iter().any(|begin| name.starts_with(begin)) || name.to_lowercase().ends_with("_proxy");
         names.filter(|name| name.to_str().is_some_and(reaches)).for_each(|name| _ = command.env_remove(name));

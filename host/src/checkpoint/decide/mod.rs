@@ -3,6 +3,7 @@
 mod lists;
 mod restore;
 mod retain;
+mod savepoint;
 
 #[cfg(test)]
 mod tests;
@@ -10,3 +11,4 @@ mod tests;
 pub use lists::{FileLists, MAX_FILES, Merge, MergeOutput, Merged};
 pub use restore::{Before, RestorePoint, by_number, next_attempt, next_epoch, point_at, restore_point};
 pub use retain::{Live, Superseded, superseded};
+pub use savepoint::{bases, savepoint};

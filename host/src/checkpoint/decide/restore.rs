@@ -23,6 +23,24 @@ pub struct RestorePoint {
     pub newer: usize,
 }
 
+impl RestorePoint {
+    /// As messages name it.
+    pub fn name(&self) -> String {
+        match self.manifest.savepoint {
+            Some(_) => format!("savepoint {}", self.run_dir),
+            None => format!("checkpoint {}", self.manifest.checkpoint),
+        }
+    }
+
+    /// What to do if it turns out to be broken.
+    pub fn way_out(&self) -> String {
+        match self.manifest.savepoint {
+            Some(_) => "bring back what it had when it was taken, or begin from another one".into(),
+            None => Before::way_out(self.before.as_ref()),
+        }
+    }
+}
+
 /// An older checkpoint, as far as a message needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Before {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use crate::checkpoint::log::Log;
-use crate::checkpoint::manifest::OperatorPart;
 use crate::checkpoint::paths::{self, Origin, RunPath, StatePath};
 use crate::record::AttemptId;
 
@@ -52,18 +51,12 @@ pub fn superseded(log: &Log, listed: &[String], live: &Live, retained: usize) ->
         result.held = Some(format!("{} can't be read, so what it names is unknown", paths::entry(slot)));
         return result;
     }
-    let kept = log.manifests().filter(|(slot, _)| *slot >= oldest).flat_map(|(_, manifest)| &manifest.operators);
-    let named: BTreeSet<&str> = kept.flat_map(named_by).collect();
+    let kept = log.manifests().filter(|(slot, _)| *slot >= oldest);
+    let named: BTreeSet<&str> = kept.flat_map(|(_, manifest)| manifest.state_files()).collect();
     let committed = log.manifests().filter(|(_, manifest)| manifest.attempt == live.attempt).map(|(_, manifest)| manifest.checkpoint).max();
     let garbage = |path: &str, state: &StatePath| !named.contains(path) && !live.paths.contains(path) && is_over(state, live, committed);
     result.files = states.into_iter().filter(|(path, state)| garbage(path, state)).map(|(path, _)| path.to_string()).collect();
     result
-}
-
-/// The state files that an operator's part of a manifest names.
-fn named_by(operator: &OperatorPart) -> impl Iterator<Item = &str> {
-    let lists = operator.operator_state.iter().map(|file| file.path.as_str());
-    operator.files.iter().map(|file| file.path.as_str()).chain(lists)
 }
 
 /// State files, taken apart; what is foreign goes into `result`.

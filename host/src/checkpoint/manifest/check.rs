@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Inline, LogEntry, Manifest, OperatorPart, OperatorStateFile, StateFile};
-use crate::checkpoint::paths::{self, Origin, RunPath};
+use super::{Inline, LogEntry, Manifest, OperatorPart, OperatorStateFile, SavepointPart, StateFile};
+use crate::checkpoint::paths::{self, Origin, RunPath, savepoint};
 
 /// Checks an entry; the error names what breaks which rule.
 pub(super) fn check(entry: &LogEntry) -> Result<(), String> {
@@ -32,7 +32,20 @@ fn check_manifest(manifest: &Manifest) -> Result<(), String> {
             return Err(format!("split `{}` of source `{}` occurs twice", twice.split, source.uid));
         }
     }
-    manifest.operators.iter().try_for_each(|operator| check_operator(manifest, operator))
+    manifest.operators.iter().try_for_each(|operator| check_operator(manifest, operator))?;
+    manifest.savepoint.as_ref().map_or(Ok(()), |savepoint| check_savepoint(manifest, savepoint))
+}
+
+/// A savepoint depends on nothing outside of it, and has nothing left to publish.
+fn check_savepoint(manifest: &Manifest, savepoint: &SavepointPart) -> Result<(), String> {
+    let mut files = manifest.operators.iter().flat_map(|operator| &operator.files);
+    if let Some(delta) = files.find(|file| !file.base) {
+        return Err(format!("state file `{}` of a savepoint builds on another", delta.path));
+    }
+    if let Some(sink) = manifest.sinks.iter().find(|sink| !sink.staged.is_empty()) {
+        return Err(format!("a savepoint has output of sink `{}` left to publish", sink.uid));
+    }
+    check_content(savepoint::JOB_FILE, &savepoint.job_file.checksum, savepoint.job_file.bytes, None)
 }
 
 fn check_operator(manifest: &Manifest, operator: &OperatorPart) -> Result<(), String> {

@@ -63,6 +63,9 @@ pub struct Claim {
     /// The manifest that the attempt was told to begin from, rather than the newest below the claim. Holds until it commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Whether that is a savepoint which belongs to the job from now on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owns: bool,
 }
 
 /// Why a checkpoint was taken.
@@ -75,6 +78,8 @@ pub enum Trigger {
     EndOfInput,
     /// The job was asked to stop.
     Stop,
+    /// A savepoint was asked for.
+    Savepoint,
     /// It is none: the job was cancelled, and its checkpoints are deleted. What stays says that nothing is left to resume.
     Cancel,
 }
@@ -86,6 +91,7 @@ impl Trigger {
             Trigger::Interval => "interval",
             Trigger::EndOfInput => "end-of-input",
             Trigger::Stop => "stop",
+            Trigger::Savepoint => "savepoint",
             Trigger::Cancel => "cancel",
         }
     }
@@ -123,6 +129,12 @@ pub struct Manifest {
     /// The manifest of another run from which this run began, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
+    /// The savepoint that the run has begun from and owns, until it is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owned: Option<String>,
+    /// What makes it a savepoint, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub savepoint: Option<Box<SavepointPart>>,
     /// How far every source had read.
     pub sources: Vec<SourcePart>,
     /// The state of every operator.
@@ -135,6 +147,42 @@ pub struct Manifest {
     /// The checkpoints before it, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Past>,
+}
+
+impl Manifest {
+    /// The paths of all state files that it names and does not hold itself.
+    pub fn state_files(&self) -> impl Iterator<Item = &str> {
+        self.operators.iter().flat_map(|operator| {
+            let whole = operator.operator_state.iter().filter(|file| file.inline.is_none()).map(|file| file.path.as_str());
+            operator.files.iter().filter(|file| file.inline.is_none()).map(|file| file.path.as_str()).chain(whole)
+        })
+    }
+}
+
+/// What a savepoint is besides a checkpoint: whose it was, and what lies in it for a job on another host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SavepointPart {
+    /// By this name it was asked for; its directory's name ends in it.
+    pub trigger_id: String,
+    /// Where the manifest of its checkpoint lay. Whatever was committed after that is not in it.
+    pub from: String,
+    /// The job file inside.
+    pub job_file: JobFilePart,
+    /// Whether the operators' components are inside, each under its digest.
+    pub has_components: bool,
+}
+
+/// The job file in a savepoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct JobFilePart {
+    /// The directory that paths in it count from.
+    pub directory: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its crc32c, as eight hexadecimal digits.
+    pub checksum: String,
 }
 
 /// What the snapshot of one subtask took.

@@ -12,6 +12,7 @@ pub(crate) fn claim(attempt: u32) -> LogEntry {
         created: "2026-11-30T07:00:00.000Z".into(),
         token: "00ff".into(),
         from: None,
+        owns: false,
     })
 }
 
@@ -51,6 +52,8 @@ pub(crate) fn manifest(attempt: u32, checkpoint: u64, files: Vec<StateFile>) -> 
         new_bytes: 2000,
         total_bytes: 9000,
         origin: None,
+        owned: None,
+        savepoint: None,
         sources: vec![SourcePart { uid: "lines".into(), splits: vec![SplitPosition { split: "a.txt".into(), position }] }],
         operators: vec![OperatorPart {
             uid: "count".into(),

@@ -12,6 +12,8 @@
 //!
 //! Paths within a run are relative to the run's directory, so that a run can be moved as a whole.
 
+pub mod savepoint;
+
 #[cfg(test)]
 mod tests;
 

@@ -49,6 +49,8 @@ pub struct CommitFacts<'a> {
     pub duration_ms: u64,
     /// The manifest of another run from which this run began.
     pub origin: Option<String>,
+    /// The savepoint that the run has begun from and owns, until it is removed.
+    pub owned: Option<String>,
     /// Every operator, in the order of the plan.
     pub operators: &'a [OperatorFacts],
     /// What its snapshots took.
@@ -144,6 +146,8 @@ pub fn build_manifest(facts: &CommitFacts<'_>, ready: &Ready, lists: &FileLists)
         new_bytes: ready.files.iter().flat_map(|(_, files)| files).map(bytes).sum::<u64>() + new_lists,
         total_bytes: operators.iter().flat_map(|operator| &operator.files).map(bytes).sum::<u64>() + all_lists,
         origin: facts.origin.clone(),
+        owned: facts.owned.clone(),
+        savepoint: None,
         sources: ready.sources.clone(),
         operators,
         sinks: ready.sinks.clone(),

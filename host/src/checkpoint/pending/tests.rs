@@ -227,6 +227,7 @@ fn a_manifest_adds_what_is_new_to_what_was_there() {
         max_parallelism: 128,
         duration_ms: 5,
         origin: None,
+        owned: None,
         operators: &operators,
         snapshots: vec![],
         history: vec![],

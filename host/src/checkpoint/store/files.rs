@@ -9,7 +9,7 @@ use super::local::canonical;
 use super::objects::{Objects, PART};
 use super::open::objects_at;
 use super::{Store, get_from, key, unreadable, unwritable};
-use crate::checkpoint::decide::{Before, Merge, Merged, RestorePoint};
+use crate::checkpoint::decide::{Merge, Merged, RestorePoint};
 use crate::checkpoint::file::{StateReader, merge};
 use crate::checkpoint::manifest::{Inline, OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
@@ -24,14 +24,7 @@ impl Store {
     /// # Errors
     /// As [`Store::put_state_file`].
     pub async fn keep(&self, run: u32, path: &str, bytes: &Bytes) -> Result<Option<Inline>> {
-        if (bytes.len() as u64) < self.memory_threshold {
-            return Ok(Some(Inline(bytes.clone())));
-        }
-        self.put_state_file(run, path, bytes.clone()).await?;
-        if let Some(copies) = &self.copies {
-            copies.put(&key(&paths::run_dir(run), path)?, bytes).await;
-        }
-        Ok(None)
+        self.place(run).keep(path, bytes).await
     }
 
     /// Writes a state file to `path` within the run, durably. Writing the same again does no harm.
@@ -39,16 +32,7 @@ impl Store {
     /// # Errors
     /// [`Kind::Storage`] if it can't be written; [`Kind::Internal`] if the path is taken by another content.
     pub async fn put_state_file(&self, run: u32, path: &str, bytes: Bytes) -> Result<()> {
-        let in_parts = matches!(self.dir, Location::Object(_)) && bytes.len() >= PART;
-        if in_parts {
-            let put = self.objects.put_in_parts(&key(&paths::run_dir(run), path)?, &bytes).await;
-            return put.map_err(|error| unwritable(&self.run_dir(run).join(path), &error));
-        }
-        if self.put_new(run, path, &bytes).await? {
-            return Ok(());
-        }
-        let path = self.run_dir(run).join(path);
-        Err(Error::new(Kind::Internal, format!("{path} exists already, with another content")))
+        self.place(run).put(path, bytes).await
     }
 
     /// Reads a state file that `point` names, and checks it against what is said there.
@@ -87,12 +71,12 @@ impl Store {
     async fn read_named(&self, point: &RestorePoint, file: Named<'_>) -> Result<Bytes> {
         let (objects, prefix) = self.objects_of(&point.run_dir)?;
         // Of other jobs' files there are no copies.
-        let copies = self.copies.as_ref().filter(|_| !prefix.is_empty());
-        let place = Place { objects: &objects, prefix: &prefix, run_dir: &point.run_dir, copies };
-        read_checked(place, file).await.map_err(|error| match error.kind() {
+        let copies = self.copies.clone().filter(|_| !prefix.is_empty());
+        let place = Place { objects, prefix, dir: point.run_dir.clone(), memory_threshold: 0, copies };
+        read_checked(&place, file).await.map_err(|error| match error.kind() {
             Kind::Checkpoint => {
-                let message = format!("checkpoint {} can't be restored: {error}; {} names it", point.manifest.checkpoint, point.path);
-                Error::new(Kind::Checkpoint, message).help(Before::way_out(point.before.as_ref()))
+                let message = format!("{} can't be restored: {error}; {} names it", point.name(), point.path);
+                Error::new(Kind::Checkpoint, message).help(point.way_out())
             }
             _ => error,
         })
@@ -134,35 +118,29 @@ impl Store {
     /// [`Kind::Checkpoint`] if an input is missing or damaged, [`Kind::Storage`] if something can't be read or written. The inputs
     /// are as they were.
     pub async fn merge(&self, run: u32, due: &Merge, now: i64) -> Result<Merged> {
-        let run_dir = self.run_dir(run);
-        let place = Place { objects: &self.objects, prefix: &paths::run_dir(run), run_dir: &run_dir, copies: self.copies.as_ref() };
-        let mut readers = Vec::new();
-        for input in &due.inputs {
-            let bytes = read_checked(place, Named::from(input)).await?;
-            readers.push(StateReader::open(run_dir.join(&input.path).to_string(), bytes)?);
-        }
-        let readers: Arc<[StateReader]> = readers.into();
-        let mut files = Vec::new();
-        for output in &due.outputs {
-            let (readers, groups, base) = (Arc::clone(&readers), output.groups, due.base);
-            let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, now)).await;
-            let merged = merged.map_err(|error| Error::new(Kind::Internal, format!("a merge of state files has ended: {error}")))??;
-            // Everything was deleted, and nothing lies below: there is nothing left to say.
-            if merged.entries == 0 && merged.base {
-                continue;
-            }
-            let inline = self.keep(run, &output.path, &merged.bytes).await?;
-            files.push(StateFile { inline, ..merged.at(output.path.clone()) });
-        }
+        let place = self.place(run);
+        let files = carry_out(&place, &place, due, now).await?;
         let inputs = due.inputs.iter().map(|input| input.path.clone()).collect();
         Ok(Merged { operator: due.operator.clone(), inputs, files })
+    }
+
+    /// Where a run's files are.
+    pub(super) fn place(&self, run: u32) -> Place {
+        Place {
+            objects: self.objects.clone(),
+            prefix: paths::run_dir(run),
+            dir: self.run_dir(run),
+            memory_threshold: self.memory_threshold,
+            copies: self.copies.clone(),
+        }
     }
 
     /// How a place is reached: as the job's own if it is in the same kind of store, else as the environment says.
     pub(super) fn access_to(&self, location: &Location) -> Access {
         match (location, &self.dir) {
-            (Location::Object(path), Location::Object(own)) if path.service == own.service => self.access.clone(),
-            _ => Access::default(),
+            (Location::Object(path), Location::Object(own)) if path.service != own.service => Access::default(),
+            // Where checkpoints are on disk, what is said of a bucket is said of that of savepoints.
+            _ => self.access.clone(),
         }
     }
 
@@ -175,22 +153,72 @@ impl Store {
     }
 }
 
-/// A run's files.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    objects: &'a Objects,
-    prefix: &'a str,
-    run_dir: &'a Location,
-    copies: Option<&'a Copies>,
+/// Files that belong together: a run's, or a savepoint's.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) objects: Objects,
+    /// Where they lie there.
+    pub(super) prefix: String,
+    /// The same as a directory.
+    pub(super) dir: Location,
+    /// State files with fewer bytes are kept in the manifest.
+    pub(super) memory_threshold: u64,
+    pub(super) copies: Option<Copies>,
+}
+
+impl Place {
+    /// Of files that all lie there, and nowhere else.
+    pub(super) fn new(objects: Objects, prefix: String, dir: Location) -> Self {
+        Place { objects, prefix, dir, memory_threshold: 0, copies: None }
+    }
+
+    /// Keeps a state file, durably: at `path`, or, if it is small, where the manifest is to have it, which is returned then. Keeping the
+    /// same again does no harm.
+    ///
+    /// # Errors
+    /// As [`Place::put`].
+    pub(super) async fn keep(&self, path: &str, bytes: &Bytes) -> Result<Option<Inline>> {
+        if (bytes.len() as u64) < self.memory_threshold {
+            return Ok(Some(Inline(bytes.clone())));
+        }
+        self.put(path, bytes.clone()).await?;
+        if let Some(copies) = &self.copies {
+            copies.put(&key(&self.prefix, path)?, bytes).await;
+        }
+        Ok(None)
+    }
+
+    /// Writes a file that nobody else writes, durably. Writing the same again does no harm.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if it can't be written; [`Kind::Internal`] if the path is taken by another content.
+    pub(super) async fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
+        let (key, whole) = (key(&self.prefix, path)?, self.dir.join(path));
+        let put = if matches!(self.dir, Location::Object(_)) && bytes.len() >= PART {
+            self.objects.put_in_parts(&key, &bytes).await.map(|()| true)
+        } else {
+            self.objects.put_new(&key, &bytes).await
+        };
+        match put {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::new(Kind::Internal, format!("{whole} exists already, with another content"))),
+            Err(error) => Err(unwritable(&whole, &error)),
+        }
+    }
+
+    /// The content of a file; none if it is not there.
+    pub(super) async fn get(&self, path: &str) -> Result<Option<Bytes>> {
+        get_from(&self.objects, &key(&self.prefix, path)?, &self.dir.join(path)).await
+    }
 }
 
 /// What a manifest says about a file, whatever it holds.
 #[derive(Clone, Copy)]
-struct Named<'a> {
-    path: &'a str,
-    bytes: u64,
-    checksum: &'a str,
-    inline: Option<&'a Inline>,
+pub(super) struct Named<'a> {
+    pub(super) path: &'a str,
+    pub(super) bytes: u64,
+    pub(super) checksum: &'a str,
+    pub(super) inline: Option<&'a Inline>,
 }
 
 impl Named<'_> {
@@ -199,7 +227,7 @@ impl Named<'_> {
         if bytes.len() as u64 != self.bytes {
             return Err(format!("has {} bytes and should have {}", bytes.len(), self.bytes));
         }
-        let checksum = format!("{:08x}", crc32c::crc32c(&bytes));
+        let checksum = checksum(&bytes);
         if checksum != self.checksum {
             return Err(format!("is damaged: its checksum is {checksum} and should be {}", self.checksum));
         }
@@ -220,14 +248,14 @@ impl<'a> From<&'a OperatorStateFile> for Named<'a> {
 }
 
 /// A state file, if it is the one that was written.
-async fn read_checked(place: Place<'_>, file: Named<'_>) -> Result<Bytes> {
-    let path = place.run_dir.join(file.path);
-    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the state file {path} {reason}"));
+pub(super) async fn read_checked(place: &Place, file: Named<'_>) -> Result<Bytes> {
+    let path = place.dir.join(file.path);
+    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the file {path} {reason}"));
     if let Some(Inline(bytes)) = file.inline {
         return file.check(bytes.clone()).map_err(broken);
     }
-    let key = key(place.prefix, file.path)?;
-    if let Some(copies) = place.copies
+    let key = key(&place.prefix, file.path)?;
+    if let Some(copies) = &place.copies
         && let Some(copy) = copies.get(&key).await
     {
         match file.check(copy) {
@@ -235,12 +263,39 @@ async fn read_checked(place: Place<'_>, file: Named<'_>) -> Result<Bytes> {
             Err(reason) => tracing::warn!("the local copy {} {reason}; read from {path} instead", copies.path(&key)),
         }
     }
-    let found = get_from(place.objects, &key, &path).await?;
-    let bytes = found.ok_or_else(|| broken("is missing".into()))?;
-    let bytes = file.check(bytes).map_err(broken)?;
-    if let Some(copies) = place.copies {
+    let found = get_from(&place.objects, &key, &path).await?;
+    let bytes = file.check(found.ok_or_else(|| broken("is missing".into()))?).map_err(broken)?;
+    if let Some(copies) = &place.copies {
         tracing::info!("{path} was read, of which there was no local copy that is whole");
         copies.put(&key, &bytes).await;
     }
     Ok(bytes)
+}
+
+/// A checksum as manifests have it.
+pub(super) fn checksum(bytes: &[u8]) -> String {
+    format!("{:08x}", crc32c::crc32c(bytes))
+}
+
+/// Merges files of one place into files of the same or another one, off the asynchronous threads.
+pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64) -> Result<Vec<StateFile>> {
+    let mut readers = Vec::new();
+    for input in &due.inputs {
+        let bytes = read_checked(from, Named::from(input)).await?;
+        readers.push(StateReader::open(from.dir.join(&input.path).to_string(), bytes)?);
+    }
+    let readers: Arc<[StateReader]> = readers.into();
+    let mut files = Vec::new();
+    for output in &due.outputs {
+        let (readers, groups, base) = (Arc::clone(&readers), output.groups, due.base);
+        let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, now)).await;
+        let merged = merged.map_err(|error| Error::new(Kind::Internal, format!("a merge of state files has ended: {error}")))??;
+        // Everything was deleted, and nothing lies below: there is nothing left to say.
+        if merged.entries == 0 && merged.base {
+            continue;
+        }
+        let inline = to.keep(&output.path, &merged.bytes).await?;
+        files.push(StateFile { inline, ..merged.at(output.path.clone()) });
+    }
+    Ok(files)
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::local::{self, canonical};
 use super::open::{hasty, objects_at};
-use super::{Store, get_from, key, unreadable};
+use super::{SavepointDir, Store, get_from, key, unreadable};
 use crate::checkpoint::decide::{RestorePoint, by_number, point_at};
 use crate::checkpoint::inspect::{Description, describe};
 use crate::checkpoint::log::Log;
@@ -15,7 +15,7 @@ use crate::plan::{Access, Location};
 
 impl Store {
     /// The checkpoint that `wanted` names: by its number, in the newest run, or by the path of its manifest, in whatever run of whatever
-    /// directory.
+    /// directory; or the savepoint, by its directory or its manifest.
     ///
     /// # Errors
     /// [`Kind::Checkpoint`] if there is no such checkpoint, or its manifest is broken; [`Kind::Storage`] if it can't be read.
@@ -31,6 +31,9 @@ impl Store {
     }
 
     async fn load_from(&self, path: &Location) -> Result<RestorePoint> {
+        if let Some(savepoint) = self.load_savepoint(path).await? {
+            return Ok(savepoint);
+        }
         // Also makes sure that the file can be read at all, and says it in the words of whoever asked.
         read(path, &self.access_to(path)).await?;
         let (log, slot) = self.log_around(path).await?;
@@ -52,7 +55,8 @@ impl Store {
         let log_dir = whole.parent().filter(|dir| dir.name() == Some("log"));
         let (Some(RunPath::Entry(slot)), Some(run_dir)) = (slot, log_dir.and_then(|dir| dir.parent())) else {
             let message = format!("{path} is not in the log of a run");
-            let help = "give the path of a manifest as it lies in a run's `log` directory, or the number of a checkpoint";
+            let help =
+                "give the path of a manifest as it lies in a run's `log` directory, the number of a checkpoint, or a savepoint's directory";
             return Err(Error::new(Kind::Checkpoint, message).help(help));
         };
         let (objects, prefix) = self.objects_of(&run_dir)?;
@@ -63,11 +67,14 @@ impl Store {
     }
 }
 
-/// What the file at `path` is: a claim, a manifest or a state file. A bucket is reached as the environment says.
+/// What lies at `path`: a claim, a manifest, a state file, or a savepoint. A bucket is reached as the environment says.
 ///
 /// # Errors
 /// [`Kind::Storage`] if it can't be read; [`Kind::Checkpoint`] if it is none of ours, damaged, truncated, or from the future.
 pub async fn inspect(path: &Location) -> Result<Description> {
+    if let Some(savepoint) = SavepointDir::find(path, &Access::default()).await? {
+        return Ok(Description::Savepoint(Box::new(savepoint.describe().await?)));
+    }
     let bytes = read(path, &Access::default()).await?;
     let shown = path.to_string();
     let described = tokio::task::spawn_blocking(move || describe(&shown, bytes)).await;

@@ -8,6 +8,7 @@ use object_store::local::LocalFileSystem;
 
 use super::objects::Objects;
 use super::sweep;
+use crate::durable;
 use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
 
@@ -32,7 +33,7 @@ pub(super) fn objects(dir: &Path) -> object_store::Result<Objects> {
 /// Creates a directory with all above it, durably. In a bucket there are none.
 pub(super) async fn create(dir: &Location) -> std::result::Result<(), String> {
     let Location::Path(dir) = dir.clone() else { return Ok(()) };
-    let created = tokio::task::spawn_blocking(move || create_durably(&dir)).await;
+    let created = tokio::task::spawn_blocking(move || durable::create_dirs(&dir)).await;
     created.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())
 }
 
@@ -52,10 +53,8 @@ pub(super) async fn remove_leftovers(run_dir: &Location, attempt: u32, slot: u64
     let _ = tokio::task::spawn_blocking(move || sweep::remove_leftovers(&dir, attempt, slot)).await;
 }
 
-/// Creates a directory with all above it, so that a crash of the machine can't take the entries that lead to it.
-fn create_durably(dir: &Path) -> std::io::Result<()> {
-    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
-    std::fs::create_dir_all(dir)?;
-    let changed = missing.iter().filter_map(|dir| dir.parent()).filter(|dir| !dir.as_os_str().is_empty());
-    changed.map(std::fs::File::open).try_for_each(|dir| dir?.sync_all())
+/// Removes what interrupted writes have left of a savepoint, of whose files none is left. In a bucket nothing is seen of them.
+pub(super) async fn remove_savepoint_leftovers(dir: &Location) {
+    let Location::Path(dir) = dir.clone() else { return };
+    let _ = tokio::task::spawn_blocking(move || sweep::remove_savepoint_leftovers(&dir)).await;
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 
 use super::objects::Objects;
-use super::{Store, get_from, key};
+use super::{Store, get_from, key, list_below};
 use crate::checkpoint::decide::next_attempt;
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{Claim, LogEntry, Manifest, parse, render};
@@ -30,6 +30,15 @@ pub enum RunChoice {
     Fresh,
     /// The one that this attempt has claimed before, if nobody has taken over since.
     After(AttemptId),
+}
+
+/// What an attempt was told to begin from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its manifest.
+    pub from: String,
+    /// Whether it is a savepoint that belongs to the job from now on.
+    pub owned: bool,
 }
 
 /// A run that was claimed.
@@ -58,20 +67,20 @@ impl Store {
             let path = paths::entry(slot);
             let bytes = get_from(objects, &key(prefix, &path)?, &dir.join(&path)).await?;
             // One that goes between the listing and now was superseded; a gap that matters is noticed by whoever reads the log.
-            Ok(bytes.map(|bytes| (slot, parse(&bytes).map_err(|error| error.to_string()))))
+            Ok::<_, Error>(bytes.map(|bytes| (slot, parse(&bytes).map_err(|error| error.to_string()))))
         };
         let slots = self.slots_from(objects, prefix, dir).await?;
         let entries: Vec<_> = futures::stream::iter(slots).map(read).buffered(READS_AT_ONCE).try_collect().await?;
         Ok(Log { run, dir: dir.clone(), entries: entries.into_iter().flatten().collect() })
     }
 
-    /// Claims a run for a new attempt. `by` says who runs it, for people; `from` which manifest it is to begin from, if not from the
-    /// newest of the run. Older attempts are over from here on.
+    /// Claims a run for a new attempt. `by` says who runs it, for people; `source` what it is to begin from, if not from the newest
+    /// checkpoint of the run. Older attempts are over from here on.
     ///
     /// # Errors
     /// [`Kind::Fenced`] if someone else has claimed the run right afterwards, or taken over before; [`Kind::Checkpoint`] if the run's log can't be
     /// understood or is gone; [`Kind::Storage`] if the directory can't be read or written.
-    pub async fn claim(&self, choice: RunChoice, by: &str, from: Option<&str>) -> Result<Claimed> {
+    pub async fn claim(&self, choice: RunChoice, by: &str, source: Option<&Source>) -> Result<Claimed> {
         let mut run = self.choose(choice).await?;
         for _ in 0..TRIES {
             let log = self.log(run).await?;
@@ -87,8 +96,8 @@ impl Store {
             }
             let (slot, attempt) = (log.last_slot() + 1, AttemptId { run, attempt: next_attempt(&log)? });
             let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", clock::entropy(), clock::entropy()));
-            let claim =
-                LogEntry::Claim(Claim { job: self.job.clone(), attempt, by: by.into(), created, token, from: from.map(String::from) });
+            let (from, owns) = (source.map(|source| source.from.clone()), source.is_some_and(|source| source.owned));
+            let claim = LogEntry::Claim(Claim { job: self.job.clone(), attempt, by: by.into(), created, token, from, owns });
             if !self.put_new(run, &paths::entry(slot), &text(&claim)?).await? {
                 continue;
             }
@@ -152,7 +161,7 @@ impl Store {
 
     async fn slots_from(&self, objects: &Objects, prefix: &str, dir: &Location) -> Result<Vec<u64>> {
         let log_prefix = if prefix.is_empty() { "log".into() } else { format!("{prefix}/log") };
-        let listed = self.list_below(&log_prefix, &dir.join("log"), objects).await?;
+        let listed = list_below(&log_prefix, &dir.join("log"), objects).await?;
         let slot = |path: &String| match paths::classify(&format!("log/{path}")) {
             RunPath::Entry(slot) => Some(slot),
             _ => None,

@@ -14,6 +14,7 @@ mod objects;
 mod open;
 mod published;
 mod remote;
+mod savepoint;
 mod sweep;
 
 #[cfg(test)]
@@ -26,8 +27,9 @@ use object_store::path::Path as Key;
 
 pub use load::inspect;
 pub use local::canonical;
-pub use log::{Claimed, RunChoice};
+pub use log::{Claimed, RunChoice, Source};
 pub use published::Publication;
+pub use savepoint::{Contents, Disposed, Saved, SavepointDir, Target};
 
 use super::paths;
 use crate::error::{Error, Kind, Result};
@@ -35,6 +37,7 @@ use crate::plan::{Access, Location};
 use cause::cause;
 use copies::Copies;
 use objects::Objects;
+use open::Purpose;
 
 /// The checkpoints of one job. Cheap to clone.
 #[derive(Clone)]
@@ -65,7 +68,7 @@ impl Store {
     /// [`Kind::Storage`], naming directory or bucket and the setting, if they can't.
     pub async fn open(dir: &Location, access: &Access, job: &str) -> Result<Self> {
         let dir = dir.join(&paths::job_dir(job));
-        let objects = open::open(&dir, access).await?;
+        let objects = open::open(&dir, access, Purpose::Checkpoints).await?;
         Ok(Store { objects, dir, access: access.clone(), job: job.into(), memory_threshold: 0, copies: None })
     }
 
@@ -133,7 +136,7 @@ impl Store {
     /// # Errors
     /// [`Kind::Storage`] if the directory can't be read.
     pub async fn list(&self, run: u32) -> Result<Vec<String>> {
-        self.list_below(&paths::run_dir(run), &self.run_dir(run), &self.objects).await
+        list_below(&paths::run_dir(run), &self.run_dir(run), &self.objects).await
     }
 
     /// The paths of all files in the job's directory that belong to none of `runs`, relative to it, sorted.
@@ -141,19 +144,9 @@ impl Store {
     /// # Errors
     /// [`Kind::Storage`] if the directory can't be read.
     pub async fn strays(&self, runs: &[u32]) -> Result<Vec<String>> {
-        let mut paths = self.list_below("", &self.dir, &self.objects).await?;
+        let mut paths = list_below("", &self.dir, &self.objects).await?;
         let run = |path: &str| path.split_once('/').and_then(|(dir, _)| paths::parse_run_dir(dir));
         paths.retain(|path| run(path).is_none_or(|run| !runs.contains(&run)));
-        Ok(paths)
-    }
-
-    /// The paths of all files below `prefix` of `objects`, relative to it, sorted. `dir` is where that is, for errors.
-    async fn list_below(&self, prefix: &str, dir: &Location, objects: &Objects) -> Result<Vec<String>> {
-        let prefix = Key::parse(prefix).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
-        let listed = objects.list(&prefix).await.map_err(|error| unreadable(dir, &error))?;
-        let strip = |key: &Key| Some(key.prefix_match(&prefix)?.map(|part| part.as_ref().to_string()).collect::<Vec<_>>().join("/"));
-        let mut paths: Vec<String> = listed.iter().filter_map(strip).collect();
-        paths.sort_unstable();
         Ok(paths)
     }
 
@@ -168,6 +161,16 @@ impl Store {
         let put = self.objects.put_new(&key(&paths::run_dir(run), path)?, bytes).await;
         put.map_err(|error| unwritable(&self.run_dir(run).join(path), &error))
     }
+}
+
+/// The paths of all files below `prefix` of `objects`, relative to it, sorted. `dir` is where that is, for errors.
+async fn list_below(prefix: &str, dir: &Location, objects: &Objects) -> Result<Vec<String>> {
+    let prefix = Key::parse(prefix).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+    let listed = objects.list(&prefix).await.map_err(|error| unreadable(dir, &error))?;
+    let strip = |key: &Key| Some(key.prefix_match(&prefix)?.map(|part| part.as_ref().to_string()).collect::<Vec<_>>().join("/"));
+    let mut paths: Vec<String> = listed.iter().filter_map(strip).collect();
+    paths.sort_unstable();
+    Ok(paths)
 }
 
 async fn get_from(objects: &Objects, key: &Key, path: &Location) -> Result<Option<Bytes>> {

@@ -15,21 +15,40 @@ use crate::plan::{Access, Location};
 /// How long it is tried to reach a store at first: whoever has just typed a command waits for it.
 const START: Duration = Duration::from_secs(15);
 
+/// What a place is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A job's checkpoints.
+    Checkpoints,
+    /// Savepoints.
+    Savepoints,
+}
+
+impl Purpose {
+    /// What it is for, and the setting that names it.
+    fn words(self) -> [&'static str; 2] {
+        match self {
+            Purpose::Checkpoints => ["checkpoint", "`[checkpoint] dir`"],
+            Purpose::Savepoints => ["savepoint", "`[checkpoint] savepoint-dir`, or with the command"],
+        }
+    }
+}
+
 /// The files below `dir`, which is created if it is missing, once it is certain that files can be listed, written, deleted, and put only
 /// where nothing is.
 ///
 /// # Errors
 /// [`Kind::Storage`], naming directory or bucket and the setting.
-pub(super) async fn open(dir: &Location, access: &Access) -> Result<Objects> {
-    local::create(dir).await.map_err(|cause| refused(dir, &cause, DIR))?;
+pub(super) async fn open(dir: &Location, access: &Access, purpose: Purpose) -> Result<Objects> {
+    let refused = |cause: &str, help: &str| refused(dir, purpose, cause, help);
+    local::create(dir).await.map_err(|cause| refused(&cause, DIR))?;
     let failed = |error: object_store::Error| {
         let cause = cause(&error);
-        refused(dir, &cause, help(dir, &cause))
+        refused(&cause, help(dir, &cause))
     };
     let objects = objects_at(dir, &hasty(access)).map_err(failed)?;
     if !is_exclusive(&objects).await.map_err(failed)? {
         return Err(refused(
-            dir,
             "it lets a put go through where something is, so that two attempts could commit the same checkpoint",
             EXCLUSIVE,
         ));
@@ -61,23 +80,25 @@ async fn is_exclusive(objects: &Objects) -> object_store::Result<bool> {
     Ok(first && !second)
 }
 
-const DIR: &str = "make it writable, or choose another one with `[checkpoint] dir`";
-const EXCLUSIVE: &str = "the store has to honour `If-None-Match: *`: choose another one with `[checkpoint] dir`";
+const DIR: &str = "make it writable, or choose another one with {setting}";
+const EXCLUSIVE: &str = "the store has to honour `If-None-Match: *`: choose another one with {setting}";
 
-fn refused(dir: &Location, cause: &str, help: &str) -> Error {
+/// The error for a place that can't be used; in the help, `{setting}` stands for where it is named.
+fn refused(dir: &Location, purpose: Purpose, cause: &str, help: &str) -> Error {
+    let [noun, setting] = purpose.words();
     let what = match dir {
-        Location::Path(_) => format!("the checkpoint directory {dir}"),
-        Location::Memory(_) => format!("the memory for checkpoints in {dir}"),
-        Location::Object(path) => format!("the bucket `{}` for checkpoints in {dir}", path.bucket),
+        Location::Path(_) => format!("the {noun} directory {dir}"),
+        Location::Memory(_) => format!("the memory for {noun}s in {dir}"),
+        Location::Object(path) => format!("the bucket `{}` for {noun}s in {dir}", path.bucket),
     };
-    Error::new(Kind::Storage, format!("{what} can't be used: {cause}")).help(help)
+    Error::new(Kind::Storage, format!("{what} can't be used: {cause}")).help(help.replace("{setting}", setting))
 }
 
 /// What to do about an error. What a server has said begins with its status.
 fn help(dir: &Location, cause: &str) -> &'static str {
     match cause.split(' ').next() {
         _ if matches!(dir, Location::Path(_)) => DIR,
-        Some("404") => "create the bucket, or choose another one with `[checkpoint] dir`",
+        Some("404") => "create the bucket, or choose another one with {setting}",
         Some("401" | "403") => {
             "it must allow to list, read, write and delete; `profile` and `credentials-file` below `[checkpoint]`, or else the environment, say with which credentials"
         }

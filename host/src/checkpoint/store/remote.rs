@@ -1,7 +1,7 @@
 //! Buckets: the clients of object stores, how long they wait and how often they try again. What the job file leaves open, they take
 //! from the environment.
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
@@ -14,6 +14,7 @@ use object_store::{BackoffConfig, ClientConfigKey, RetryConfig};
 use super::credentials;
 use super::objects::Objects;
 use crate::plan::{Access, ObjectPath, Service};
+use crate::tls;
 
 /// How long it is waited for a connection. Whoever does not answer by then is tried again.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,7 +25,7 @@ const SIGNED: Duration = Duration::from_secs(240);
 
 /// The objects whose keys begin with `path`.
 pub(super) fn objects(path: &ObjectPath, access: &Access) -> object_store::Result<Objects> {
-    choose_cryptography();
+    tls::choose_cryptography();
     let prefix = Key::parse(&path.key)?;
     // Pauses grow from 0.1 to 15 seconds and are drawn at random, so that many who are throttled don't come back together. Time is
     // what limits the tries, not their number.
@@ -115,13 +116,4 @@ fn client_options(access: &Access, environment: impl Fn(ClientConfigKey) -> Opti
 /// Whether the system has certificates with which those of servers can be checked.
 fn has_certificates() -> bool {
     reqwest::Client::builder().build().is_ok()
-}
-
-/// Says once for the process which code TLS is to use: there is none that it would take by itself.
-fn choose_cryptography() {
-    static CHOICE: Once = Once::new();
-    CHOICE.call_once(|| {
-        // It has been chosen already: then that is good as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::checkpoint::paths::savepoint::{self, SavepointPath};
 use crate::checkpoint::paths::{self, RunPath};
 
 /// Removes what interrupted writes of attempts before `attempt`, and of log entries before `slot`, have left in a run. Writers that are
@@ -23,6 +24,23 @@ pub(super) fn remove_leftovers(run_dir: &Path, attempt: u32, slot: u64) {
             // Only succeeds when it is empty, and then nothing is lost with it.
             let _ = std::fs::remove_dir(run_dir.join(&dir));
         }
+    }
+}
+
+/// Removes what interrupted writes have left of a savepoint, and the directories that are empty then.
+pub(super) fn remove_savepoint_leftovers(dir: &Path) {
+    let state_dirs = names(&dir.join("state")).into_iter().map(|name| format!("state/{name}"));
+    for below in state_dirs.chain(["state".into(), "components".into(), String::new()]) {
+        let own = |name: &String| {
+            let path = target(name).map(|name| if below.is_empty() { name.into() } else { format!("{below}/{name}") });
+            path.is_some_and(|path| savepoint::classify(&path) != SavepointPath::Foreign)
+        };
+        for name in names(&dir.join(&below)).iter().filter(|name| own(name)) {
+            // What can't be removed is invisible to everything else.
+            let _ = std::fs::remove_file(dir.join(&below).join(name));
+        }
+        // Only succeeds when it is empty.
+        let _ = std::fs::remove_dir(dir.join(&below));
     }
 }
 

@@ -25,15 +25,15 @@ const RETAINED: usize = 3;
 
 const ALL: KeyGroups = KeyGroups { start: 0, end: 128 };
 
-async fn store() -> (TempDir, Store) {
+pub(super) async fn store() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().into(), &Access::default(), "words").await.unwrap();
     (dir, store)
 }
 
 /// An attempt at work.
-struct Attempt {
-    store: Store,
+pub(super) struct Attempt {
+    pub(super) store: Store,
     id: AttemptId,
     slot: u64,
     epoch: u64,
@@ -42,7 +42,7 @@ struct Attempt {
 
 impl Attempt {
     /// Claims the newest run and restores from its newest checkpoint.
-    async fn begin(store: &Store) -> Attempt {
+    pub(super) async fn begin(store: &Store) -> Attempt {
         Attempt::begin_with(store, RunChoice::Newest).await
     }
 
@@ -78,7 +78,7 @@ impl Attempt {
         Ok(())
     }
 
-    async fn commit(&mut self, times: usize) {
+    pub(super) async fn commit(&mut self, times: usize) {
         for _ in 0..times {
             self.try_commit().await.unwrap();
         }
@@ -101,7 +101,7 @@ fn state_of(changes: &[(u8, ChangeKind)], epoch: u64) -> crate::checkpoint::file
 }
 
 /// All keys that a checkpoint holds.
-async fn keys(store: &Store, point: &RestorePoint) -> Result<BTreeSet<u8>> {
+pub(super) async fn keys(store: &Store, point: &RestorePoint) -> Result<BTreeSet<u8>> {
     let mut keys = BTreeSet::new();
     for file in &point.manifest.operators[0].files {
         let reader = StateReader::open(&file.path, store.read_state_file(point, file).await?)?;
@@ -430,7 +430,7 @@ async fn a_checkpoint_is_found_by_number_and_by_path() {
     let claim = store.load(&path(&paths::entry(1))).await.unwrap_err();
     assert!(claim.message().contains("this is a claim"), "{claim}");
     assert_eq!(store.load(&path("log/none.json")).await.unwrap_err().kind(), Kind::Storage);
-    assert!(store.load(&path("log")).await.unwrap_err().message().ends_with("is no file"));
+    assert!(store.load(&path("log")).await.unwrap_err().message().contains("is no savepoint"));
     let copy = dir.path().join("copy.json");
     std::fs::copy(path(&paths::entry(2)), &copy).unwrap();
     assert!(store.load(copy.to_str().unwrap()).await.unwrap_err().message().ends_with("is not in the log of a run"));
@@ -571,7 +571,7 @@ async fn any_file_can_be_looked_into() {
     std::fs::write(&foreign, "hello").unwrap();
     let error = inspect(&foreign.into()).await.unwrap_err();
     assert!(error.message().ends_with("this is neither a manifest, nor a claim, nor a state file"), "{error}");
-    assert!(inspect(&dir.path().into()).await.unwrap_err().message().ends_with("is no file"));
+    assert!(inspect(&dir.path().into()).await.unwrap_err().message().contains("is no savepoint"));
     assert_eq!(inspect(&dir.path().join("none").into()).await.unwrap_err().kind(), Kind::Storage);
 }
 

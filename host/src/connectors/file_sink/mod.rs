@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use self::names::Names;
 use self::writer::Writer;
-use super::{Sink, SinkWriter, durable};
+use super::{Sink, SinkWriter};
+use crate::durable;
 use crate::error::{Error, Kind, Result};
 use crate::record::{AttemptId, Staged};
 

@@ -58,6 +58,10 @@ pub(super) struct Wishes {
     pub(super) ended: bool,
     /// The job is to stop.
     pub(super) stop: bool,
+    /// A savepoint was asked for.
+    pub(super) savepoint: bool,
+    /// Nothing is to come after a savepoint that is under way.
+    pub(super) hold: bool,
     /// Sources wait for one with this number or a higher one.
     pub(super) awaited: Option<u64>,
 }
@@ -69,6 +73,8 @@ pub(super) struct Failure {
     pub(super) is_given_up: bool,
     /// Whether the attempt goes on.
     pub(super) is_tolerated: bool,
+    /// Whether it counts. That of a savepoint is told to whoever asked for it.
+    pub(super) counts: bool,
 }
 
 impl Cycle {
@@ -82,9 +88,11 @@ impl Cycle {
     /// What to trigger now, if anything. The last one waits for no other: what is under way then becomes part of it.
     pub(super) fn due(&self, now: Instant, wishes: Wishes) -> Option<Trigger> {
         match wishes {
-            _ if self.closing => None,
+            _ if self.closing || wishes.hold => None,
             Wishes { ended: true, .. } => Some(Trigger::EndOfInput),
             Wishes { stop: true, .. } => Some(Trigger::Stop),
+            // Whoever asks for one has reasons not to wait.
+            Wishes { savepoint: true, .. } => Some(Trigger::Savepoint),
             _ => self.next(now, wishes).is_some_and(|next| next <= now).then_some(Trigger::Interval),
         }
     }
@@ -105,7 +113,7 @@ impl Cycle {
     pub(super) fn triggered(&mut self, epoch: u64, trigger: Trigger, now: Instant, triggered: String) {
         // From trigger to trigger, as in Flink; one that is late does not make the next one come sooner.
         self.due = self.settings.interval.map(|interval| now + interval);
-        self.closing |= trigger != Trigger::Interval;
+        self.closing |= matches!(trigger, Trigger::Stop | Trigger::EndOfInput);
         self.under_way.insert(epoch, UnderWay { trigger, since: now, triggered, snapshots: Vec::new(), failed: false });
     }
 
@@ -120,11 +128,13 @@ impl Cycle {
     pub(super) fn failed(&mut self, epoch: u64, committing: bool, now: Instant) -> Option<Failure> {
         let under_way = self.under_way.get_mut(&epoch).filter(|under_way| !under_way.failed)?;
         under_way.failed = true;
-        let is_given_up = !committing && under_way.trigger == Trigger::Interval;
+        let counts = under_way.trigger != Trigger::Savepoint;
+        let is_given_up = !committing && matches!(under_way.trigger, Trigger::Interval | Trigger::Savepoint);
         (self.ended, self.failed) = (Some(now), Some(now));
-        self.tally.in_a_row += 1;
-        self.tally.failed += 1;
-        Some(Failure { is_given_up, is_tolerated: self.tally.in_a_row <= self.settings.tolerable_failures })
+        self.tally.in_a_row += u64::from(counts);
+        self.tally.failed += u64::from(counts);
+        let is_tolerated = !counts || self.tally.in_a_row <= self.settings.tolerable_failures;
+        Some(Failure { is_given_up, is_tolerated, counts })
     }
 
     /// A checkpoint is committed, and with it those before it that were given up. Returns how many had failed in a row until then.
@@ -152,7 +162,7 @@ impl Cycle {
 
     /// When the next one is to be triggered, as far as that is known.
     fn next(&self, now: Instant, wishes: Wishes) -> Option<Instant> {
-        if self.closing || self.running().count() >= self.settings.max_concurrent {
+        if self.closing || wishes.hold || self.running().count() >= self.settings.max_concurrent {
             return None;
         }
         // What sources wait for may be under way.

@@ -156,7 +156,7 @@ fn the_last_one_waits_for_no_other_and_has_no_limit_of_time() {
     for (ended, trigger) in [(true, Trigger::EndOfInput), (false, Trigger::Stop)] {
         let mut life = life(|settings| (settings.min_pause, settings.tolerable_failures) = (SECOND * 99, 1));
         life.triggers(10, 1);
-        let wishes = Wishes { ended, stop: true, awaited: Some(1) };
+        let wishes = Wishes { ended, stop: true, savepoint: true, awaited: Some(1), ..Wishes::default() };
         assert_eq!(life.cycle.due(life.at(11), wishes), Some(trigger));
         life.trigger(11, 2, trigger);
         // Nor has one that becomes part of it.
@@ -178,4 +178,22 @@ fn sources_that_wait_get_theirs_at_once_and_again_when_it_fails() {
     assert_eq!(life.cycle.due(life.at(3), wishes), Some(Trigger::Interval));
     life.trigger(3, 8, Trigger::Interval);
     assert_eq!(life.wake(3, wishes), Some(33), "it is under way again");
+}
+
+#[test]
+fn a_savepoint_is_due_at_once_and_its_failure_is_no_failure_of_the_job() {
+    let mut life = life(|settings| settings.min_pause = SECOND * 99);
+    life.triggers(10, 1);
+    let wishes = Wishes { savepoint: true, ..Wishes::default() };
+    assert_eq!(life.cycle.due(life.at(11), wishes), Some(Trigger::Savepoint));
+    life.trigger(11, 2, Trigger::Savepoint);
+    assert_eq!(life.fails(12, 2, false), Some((true, true)), "what it brought belongs to the next one");
+    assert_eq!((life.cycle.tally().failed, life.commits(13, 1)), (0, 0));
+}
+
+#[test]
+fn while_the_job_holds_still_for_a_savepoint_nothing_is_triggered() {
+    let life = life(|_| ());
+    let wishes = Wishes { hold: true, ended: true, stop: true, savepoint: true, awaited: Some(1) };
+    assert_eq!((life.cycle.due(life.at(50), wishes), life.wake(50, wishes)), (None, None));
 }

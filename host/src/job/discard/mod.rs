@@ -67,6 +67,8 @@ fn nothing(plan: &Plan, attempt: AttemptId, checkpoint: u64, newest: Option<&Man
         new_bytes: 0,
         total_bytes: 0,
         origin: None,
+        owned: None,
+        savepoint: None,
         sources: vec![],
         operators: vec![],
         sinks: vec![],

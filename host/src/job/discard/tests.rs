@@ -19,6 +19,7 @@ use crate::plan::{
     WordsSettings,
 };
 use crate::record::AttemptId;
+use crate::wasm::Engine;
 
 /// A job that would never end: words into files. It has no operator, and so no state.
 fn plan(dir: &Path) -> Plan {
@@ -28,6 +29,8 @@ fn plan(dir: &Path) -> Plan {
     let input = Input { node: 0, port: None, to: None };
     Plan {
         file: "job.toml".into(),
+        text: "".into(),
+        base: dir.into(),
         name: "words".into(),
         parallelism: 2,
         max_parallelism: 128,
@@ -38,8 +41,8 @@ fn plan(dir: &Path) -> Plan {
             ..CheckpointSettings::new(dir.join("checkpoints").into())
         },
         nodes: vec![
-            Node { uid: "words".into(), kind: source, inputs: vec![] },
-            Node { uid: "out".into(), kind: sink, inputs: vec![input] },
+            Node { uid: "words".into(), kind: source, inputs: vec![], renamed_from: None },
+            Node { uid: "out".into(), kind: sink, inputs: vec![input], renamed_from: None },
         ],
     }
 }
@@ -67,7 +70,7 @@ impl Observer for Canceller {
 async fn cancelled(plan: &Plan) -> (Summary, bool) {
     let (orders, mut taken) = unbounded_channel();
     let observer = Arc::new(Canceller { orders, discarded: AtomicBool::default() });
-    let prepared = Arc::new(Prepared::new(plan).unwrap());
+    let prepared = Arc::new(Prepared::new(plan, &Engine::new(None).unwrap()).unwrap());
     let summary = attempts(prepared, &Options::default(), observer.clone(), &mut taken).await.unwrap();
     (summary, observer.discarded.load(Ordering::SeqCst))
 }

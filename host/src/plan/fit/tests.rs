@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::plan::{CheckpointSettings, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings};
+use crate::plan::{
+    CheckpointSettings, ComponentRef, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings,
+};
 
 fn schema(text: &str) -> Schema {
     Schema(text.into())
@@ -40,7 +42,7 @@ fn component(inputs: &[&str], outputs: &[&str]) -> Option<Descriptor> {
 
 fn operator() -> NodeKind {
     let settings = OperatorSettings {
-        component: "c.wasm".into(),
+        component: ComponentRef::File("c.wasm".into()),
         config: serde_json::json!({}),
         limits: Limits::default(),
         grants: Grants::default(),
@@ -59,13 +61,20 @@ fn plan(nodes: Vec<(&str, NodeKind, &[&str])>) -> Plan {
     };
     Plan {
         file: "job.toml".into(),
+        text: "".into(),
+        base: "/".into(),
         name: "j".into(),
         parallelism: 1,
         max_parallelism: 128,
         restart: Restart::None,
         checkpoint: CheckpointSettings::new(PathBuf::from("/c").into()),
         nodes: (nodes.into_iter())
-            .map(|(uid, kind, inputs)| Node { uid: uid.into(), kind, inputs: inputs.iter().map(|text| edge(text)).collect() })
+            .map(|(uid, kind, inputs)| Node {
+                uid: uid.into(),
+                renamed_from: None,
+                kind,
+                inputs: inputs.iter().map(|text| edge(text)).collect(),
+            })
             .collect(),
     }
 }
@@ -226,7 +235,10 @@ fn what_is_sent_at_the_end_of_the_job_is_not_waited_for() {
     let (mut plan, mut descriptors) = waiting([source(), source()], &["0 first", "1 second"]);
     let mut between = component(&["i::text"], &["o::text"]);
     between.iter_mut().for_each(|operator| operator.finish_hook = true);
-    plan.nodes.insert(2, Node { uid: "late".into(), kind: operator(), inputs: vec![Input { node: 0, port: None, to: None }] });
+    plan.nodes.insert(
+        2,
+        Node { uid: "late".into(), renamed_from: None, kind: operator(), inputs: vec![Input { node: 0, port: None, to: None }] },
+    );
     plan.nodes[3].inputs[0].node = 2;
     descriptors.insert(2, between);
     assert_eq!(

@@ -73,6 +73,7 @@ proptest! {
         let name = |node: usize| format!("n{node}");
         let nodes: Vec<Node> = (inputs.iter().enumerate())
             .map(|(node, inputs)| Node {
+                renamed_from: None,
                 uid: name(node),
                 kind: NodeKind::Sink(SinkSettings::Blackhole),
                 inputs: inputs.iter().map(|&input| Input { node: input, port: Some(name(input)), to: None }).collect(),

@@ -69,6 +69,18 @@ impl Bucket {
         (status == 200).then_some(body)
     }
 
+    /// Moves all objects whose keys begin so to keys that begin in another way.
+    pub fn move_all(&self, from: &str, to: &str) {
+        for key in self.keys().iter().filter(|key| key.starts_with(from)) {
+            let content = self.get(key).expect("it was listed");
+            let moved = format!("/{}/{to}{}", self.name, &key[from.len()..]);
+            for (method, path, body) in [("PUT", moved, content), ("DELETE", format!("/{}/{key}", self.name), vec![])] {
+                let (status, answer) = http::request(self.address, method, &path, &body);
+                assert!((200..300).contains(&status), "{}", String::from_utf8_lossy(&answer));
+            }
+        }
+    }
+
     /// The files of a run, relative to its directory.
     pub fn files(&self, run: u32) -> BTreeSet<String> {
         let dir = run_dir(run);

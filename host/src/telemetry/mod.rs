@@ -1,10 +1,16 @@
 //! The log: lines on standard error, for people, about what the host does. What a command prints for its user is not the log.
 
+mod jobs;
+
 use std::io;
 use std::str::FromStr;
 
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+pub use jobs::{JobLine, job_span};
 
 /// Targets of the host's own lines and of those that operators write.
 const OWN_TARGETS: [&str; 2] = ["cofferdam", "guest"];
@@ -42,13 +48,19 @@ impl Filter {
     }
 }
 
-/// Begins to log into what `writer` opens, with colours or without. Done once per process: a later call changes nothing.
-pub fn init<W: io::Write>(filter: &Filter, colours: bool, writer: impl Fn() -> W + Send + Sync + 'static) {
+/// Begins to log into what `writer` opens, with colours or without; lines that are about a job of a host go to `take` as well, if there is
+/// one. Done once per process: a later call changes nothing.
+pub fn init<W: io::Write>(
+    filter: &Filter,
+    colours: bool,
+    writer: impl Fn() -> W + Send + Sync + 'static,
+    take: Option<impl Fn(JobLine) + Send + Sync + 'static>,
+) {
     // The text was parsed when the filter was made.
     let filter = EnvFilter::new(&filter.0);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(writer);
+    let log = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(writer).with_filter(filter);
     // An error says that there is a log already.
-    log.try_init().ok();
+    tracing_subscriber::registry().with(log).with(take.map(jobs::layer)).try_init().ok();
 }
 
 #[cfg(test)]

@@ -1,0 +1,35 @@
+//! The REST interface of a host, under `/v1`, with paths as Flink's where it has them. Requests only pass on to `service`, on threads that
+//! may wait; so what a request has begun comes to its end even if whoever has asked is gone.
+
+mod components;
+mod extract;
+mod guard;
+mod history;
+mod jobs;
+mod metrics;
+mod problem;
+mod savepoints;
+mod server;
+
+pub use components::Components;
+pub use guard::Guard;
+pub use history::{Events, LogLines};
+pub use jobs::{DeployRequest, Jobs, RescaleRequest, StopRequest, Stopping};
+pub use problem::Problem;
+pub use savepoints::{SavepointRequest, Triggered};
+pub use server::{Listen, Serving, openapi};
+
+use std::sync::Arc;
+
+use crate::error::{Error, Kind, Result};
+use crate::service::Host;
+
+/// What handlers work with.
+type Shared = axum::extract::State<Arc<Host>>;
+
+/// Does `work` on a thread that may wait.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|panic| Error::new(Kind::Internal, format!("answering the request panicked: {panic}"))).flatten();
+    done.map_err(|error| Problem::from(&error))
+}

@@ -1,0 +1,151 @@
+//! Writing a savepoint: state, components and job file first, each durable, then the manifest, where nothing is: that is the commit.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::SavepointDir;
+use crate::checkpoint::decide::{Merge, bases, savepoint};
+use crate::checkpoint::manifest::{JobFilePart, LogEntry, Manifest, SavepointPart, StateFile, render};
+use crate::checkpoint::paths::savepoint as paths;
+use crate::checkpoint::store::files::{Named, Place, carry_out, checksum, read_checked};
+use crate::checkpoint::store::open::{self, Purpose};
+use crate::checkpoint::store::{Store, unreadable};
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
+
+/// A directory in which savepoints can be written.
+#[derive(Clone)]
+pub struct Target(Place);
+
+/// What goes into a savepoint besides state.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// By which name it was asked for.
+    pub trigger_id: String,
+    /// Where its checkpoint's manifest lies.
+    pub from: String,
+    /// The text of the job file,
+    pub job_file: String,
+    /// and the directory that paths in it count from.
+    pub directory: String,
+    /// The operators' components by digest; none: they are left out.
+    pub components: Option<BTreeMap<String, Bytes>>,
+}
+
+/// A savepoint that is whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Saved {
+    /// By which name it was asked for.
+    pub trigger_id: String,
+    /// Its directory.
+    pub path: Location,
+    /// The checkpoint whose state it has.
+    pub checkpoint: u64,
+    /// Bytes of state.
+    pub bytes: u64,
+}
+
+impl Saved {
+    fn of(dir: &Location, manifest: &Manifest) -> Self {
+        let trigger_id = manifest.savepoint.as_ref().map(|savepoint| savepoint.trigger_id.clone()).unwrap_or_default();
+        Saved { trigger_id, path: dir.clone(), checkpoint: manifest.checkpoint, bytes: manifest.total_bytes }
+    }
+}
+
+impl Store {
+    /// Makes sure that savepoints can be written in a directory.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if they can't.
+    pub async fn savepoint_target(&self, dir: &Location) -> Result<Target> {
+        let objects = open::open(dir, &self.access_to(dir), Purpose::Savepoints).await?;
+        Ok(Target(Place::new(objects, String::new(), dir.clone())))
+    }
+
+    /// Makes a savepoint of a committed checkpoint, of whose files none may be deleted meanwhile.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if something can't be read or written, [`Kind::Checkpoint`] if something is damaged. Then there is no savepoint;
+    /// only if it was the manifest that could not be written, it may be there all the same, and is whole.
+    pub async fn save(&self, manifest: &Manifest, target: &Target, contents: Contents) -> Result<Saved> {
+        let to = target.place(&paths::dir(&manifest.job, manifest.checkpoint, &contents.trigger_id));
+        let help = |error: Error| match error.kind() {
+            Kind::Storage => error.help("make room, or choose another place by `[checkpoint] savepoint-dir` or with the command"),
+            _ => error,
+        };
+        let whole = match self.write(manifest, &to, contents).await {
+            Ok(whole) => whole,
+            Err(error) => {
+                // Without a manifest it is nothing. What is left of it all the same can be disposed of.
+                SavepointDir(to).delete(&[]).await.unwrap_or_default();
+                return Err(help(error));
+            }
+        };
+        let text = render(&LogEntry::Checkpoint(whole.clone())).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+        to.put(paths::MANIFEST, text.into()).await.map_err(help)?;
+        Ok(Saved::of(&to.dir, &whole))
+    }
+
+    /// Writes all of a savepoint but its manifest, and returns that.
+    async fn write(&self, manifest: &Manifest, to: &Place, contents: Contents) -> Result<Manifest> {
+        let from = self.place(manifest.attempt.run);
+        let mut files: BTreeMap<String, Vec<StateFile>> = BTreeMap::new();
+        for base in bases(manifest) {
+            let written = match whole(&base) {
+                Some(file) => {
+                    let path = base.outputs[0].path.clone();
+                    to.put(&path, read_checked(&from, file.into()).await?).await?;
+                    vec![StateFile { path, inline: None, ..file.clone() }]
+                }
+                None => carry_out(&from, to, &base, clock::wall_ms()).await?,
+            };
+            files.entry(base.operator).or_default().extend(written);
+        }
+        for file in manifest.operators.iter().flat_map(|operator| &operator.operator_state) {
+            to.put(&file.path, read_checked(&from, Named::from(file)).await?).await?;
+        }
+        let has_components = contents.components.is_some();
+        for (digest, bytes) in contents.components.into_iter().flatten() {
+            to.put(&paths::component(&digest), bytes).await?;
+        }
+        let (bytes, checksum) = (contents.job_file.len() as u64, checksum(contents.job_file.as_bytes()));
+        to.put(paths::JOB_FILE, contents.job_file.into()).await?;
+        let job_file = JobFilePart { directory: contents.directory, bytes, checksum };
+        let part = SavepointPart { trigger_id: contents.trigger_id, from: contents.from, job_file, has_components };
+        Ok(savepoint(manifest, files, part))
+    }
+}
+
+impl Target {
+    /// The whole savepoint of `job` that was asked for as `trigger_id`, if there is one here.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if the directory can't be read; [`Kind::Checkpoint`] if the savepoint's manifest is broken.
+    pub async fn find(&self, job: &str, trigger_id: &str) -> Result<Option<Saved>> {
+        let Target(Place { objects, dir, .. }) = self;
+        let names = objects.dirs().await.map_err(|error| unreadable(dir, &error))?;
+        for name in names.iter().filter(|name| paths::is_dir_of(name, job, trigger_id)) {
+            let found = SavepointDir(self.place(name));
+            if found.0.get(paths::MANIFEST).await?.is_some() {
+                return Ok(Some(Saved::of(&found.0.dir, &found.manifest().await?)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn place(&self, name: &str) -> Place {
+        Place::new(self.0.objects.clone(), name.into(), self.0.dir.join(name))
+    }
+}
+
+/// The file that a merge would only repeat, if so.
+fn whole(merge: &Merge) -> Option<&StateFile> {
+    match (merge.inputs.as_slice(), merge.outputs.as_slice()) {
+        ([input], [output]) if input.base && input.groups == output.groups => Some(input),
+        _ => None,
+    }
+}

@@ -1,0 +1,43 @@
+//! Savepoints of a job that does not run: finding one that was taken before, and taking one of its last checkpoint.
+
+use std::sync::Arc;
+
+use crate::checkpoint::decide::restore_point;
+use crate::checkpoint::store::{Saved, Store};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Location, Plan};
+
+use super::prepare::Prepared;
+use super::savepoint::Writing;
+
+/// The whole savepoint in `target` that was asked for as `trigger_id`, if there is one.
+///
+/// # Errors
+/// Kind `Storage` if the directory can't be used; `Checkpoint` if the savepoint's manifest is broken.
+pub async fn find_savepoint(plan: &Plan, target: &Location, trigger_id: &str) -> Result<Option<Saved>> {
+    store(plan).await?.savepoint_target(target).await?.find(&plan.name, trigger_id).await
+}
+
+/// Takes a savepoint of a job that has stopped or finished, unless it was taken before. Nothing else may happen to the job meanwhile.
+///
+/// # Errors
+/// Kind `Checkpoint` if the job has no checkpoint, or its newest one is broken; `Storage` if something can't be read or written.
+pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, target: &Location, trigger_id: String, with_components: bool) -> Result<Saved> {
+    let plan = &prepared.plan;
+    let store = store(plan).await?;
+    let target = store.savepoint_target(target).await?;
+    if let Some(saved) = target.find(&plan.name, &trigger_id).await? {
+        return Ok(saved);
+    }
+    let nothing = || Error::new(Kind::Checkpoint, format!("job `{}` has no checkpoint", plan.name));
+    let log = store.log(*store.runs().await?.last().ok_or_else(nothing)?).await?;
+    let point = restore_point(&log, log.last_slot() + 1)?.ok_or_else(nothing)?;
+    let from = super::savepoint::origin(&store, log.run, point.slot);
+    let writing =
+        Writing { store, prepared: Arc::clone(prepared), manifest: Arc::new(point.manifest), target, trigger_id, from, with_components };
+    writing.run().await
+}
+
+async fn store(plan: &Plan) -> Result<Store> {
+    Store::open(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name).await
+}

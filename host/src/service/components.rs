@@ -1,0 +1,132 @@
+//! [`Components`]: the components that a host keeps, by the digest of their content. Each is checked before it is kept, and its name and
+//! version are written last: a file without them is left from a push that did not come to its end.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::data_dir::{names, unusable};
+use crate::clock;
+use crate::durable;
+use crate::error::{Error, Kind, Result};
+use crate::job::ComponentInspection;
+use crate::plan::{ComponentRef, Limits, is_digest};
+use crate::wasm::{Component, Engine};
+
+/// A component that a host keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Kept {
+    /// BLAKE3 of its file, in hexadecimal.
+    pub digest: String,
+    /// Its name: what it was pushed as, or else what it calls itself.
+    pub name: String,
+    /// Its version, as it says itself.
+    pub version: String,
+    /// The size of its file.
+    pub bytes: u64,
+    /// When it was pushed, RFC 3339.
+    pub pushed: String,
+}
+
+/// The components that a host keeps.
+#[derive(Debug)]
+pub(super) struct Components {
+    dir: PathBuf,
+}
+
+impl Components {
+    pub(super) fn new(dir: PathBuf) -> Self {
+        Components { dir }
+    }
+
+    /// Where the component with this digest lies, or would.
+    pub(super) fn path(&self, digest: &str) -> PathBuf {
+        self.dir.join(format!("{digest}.wasm"))
+    }
+
+    fn facts(&self, digest: &str) -> PathBuf {
+        self.dir.join(format!("{digest}.json"))
+    }
+
+    /// Keeps a component. One that is there already takes the new name, if one is given, and counts as pushed now.
+    ///
+    /// # Errors
+    /// Kind `Component` if this host can't run it; `Storage` if it can't be written.
+    pub(super) fn push(&self, engine: &Engine, content: &[u8], name: Option<String>) -> Result<Kept> {
+        let digest = blake3::hash(content).to_hex().to_string();
+        let path = self.path(&digest);
+        let component = Component::new(engine, Path::new(&digest), content, Limits::default())?;
+        let descriptor = component.descriptor();
+        let kept = Kept {
+            digest: digest.clone(),
+            name: name.unwrap_or_else(|| descriptor.name.clone()),
+            version: descriptor.version.clone(),
+            bytes: content.len() as u64,
+            pushed: clock::wall_text(),
+        };
+        let facts = serde_json::to_vec_pretty(&kept).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+        if self.get(&digest)?.is_none() {
+            durable::replace(&path, content).map_err(|error| unusable(&path, &error))?;
+        }
+        durable::replace(&self.facts(&digest), &facts).map_err(|error| unusable(&path, &error))?;
+        Ok(kept)
+    }
+
+    /// The component with this digest, if it is kept.
+    pub(super) fn get(&self, digest: &str) -> Result<Option<Kept>> {
+        let path = self.facts(digest);
+        match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| unusable(&path, &io::Error::other(error))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(&path, &error)),
+        }
+    }
+
+    /// All of them, from the first pushed to the last.
+    pub(super) fn list(&self) -> Result<Vec<Kept>> {
+        let names = names(&self.dir)?;
+        let digests = names.iter().filter_map(|name| name.strip_suffix(".json")).filter(|name| is_digest(name));
+        let mut kept = digests.filter_map(|digest| self.get(digest).transpose()).collect::<Result<Vec<_>>>()?;
+        kept.sort_by(|one, other| (&one.pushed, &one.digest).cmp(&(&other.pushed, &other.digest)));
+        Ok(kept)
+    }
+
+    /// The component that is meant: by digest, or by name and version, of which the last one pushed counts.
+    ///
+    /// # Errors
+    /// Kind `NotFound`.
+    pub(super) fn find(&self, wanted: &ComponentRef) -> Result<Kept> {
+        let found = match wanted {
+            ComponentRef::Digest(digest) => self.get(digest)?,
+            ComponentRef::Version { name, version } => {
+                self.list()?.into_iter().rfind(|kept| kept.name == *name && kept.version == *version)
+            }
+            ComponentRef::File(_) => None,
+        };
+        found.ok_or_else(|| {
+            let message = format!("the host has no component `{wanted}`");
+            Error::new(Kind::NotFound, message).help("`cofferdam component list` lists those that it has, `component push` adds one")
+        })
+    }
+
+    /// What is to be known about one.
+    pub(super) fn inspect(&self, engine: &Engine, kept: &Kept) -> Result<ComponentInspection> {
+        let component = Component::load(engine, &self.path(&kept.digest), Limits::default())?;
+        Ok(ComponentInspection::of(&component, kept.bytes))
+    }
+
+    /// Removes one.
+    pub(super) fn remove(&self, digest: &str) -> Result<()> {
+        for path in [self.facts(digest), self.path(digest)] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(&path, &error)),
+                _ => {}
+            }
+        }
+        durable::sync_dir(&self.dir).map_err(|error| unusable(&self.dir, &error))
+    }
+}

@@ -1,0 +1,220 @@
+//! [`Deployment`]: a job as it was deployed, and what is wanted of it. Its file is written before anything is done.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::data_dir::unusable;
+use super::savepoints::Saving;
+use super::state::{Fault, JobState};
+use crate::clock;
+use crate::config::{self, Overrides};
+use crate::durable;
+use crate::error::{Error, Kind, Result};
+use crate::job;
+use crate::plan::{ComponentRef, NodeKind, Plan};
+use crate::record::AttemptId;
+
+/// The format of the file that this version reads and writes.
+const FORMAT: u32 = 1;
+
+const FILE: &str = "job.json";
+
+/// A job as it was deployed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Deployment {
+    pub(super) format: u32,
+    pub(super) name: String,
+    /// Where the job file lay; paths in it count from there.
+    pub(super) file: PathBuf,
+    /// The job file.
+    pub(super) text: String,
+    /// In place of the job file's.
+    pub(super) parallelism: Option<u16>,
+    /// The digest of each operator's component, by uid.
+    pub(super) components: BTreeMap<String, String>,
+    pub(super) begin: Begin,
+    /// When it was deployed, RFC 3339.
+    pub(super) deployed: String,
+    pub(super) wanted: Wanted,
+    /// The savepoint after which it has stopped, if that is whole.
+    #[serde(default)]
+    pub(super) saving: Option<Saving>,
+    /// How it has ended, once it has.
+    pub(super) ended: Option<Ended>,
+}
+
+/// How a job is to begin, if it has not begun yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Begin {
+    pub(super) fresh: bool,
+    pub(super) from: Option<String>,
+    pub(super) allow_duplicates: bool,
+    pub(super) allow_non_restored_state: bool,
+    pub(super) claim: bool,
+    /// The newest attempt before it was deployed.
+    pub(super) since: AttemptId,
+}
+
+/// What a user wants of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Wanted {
+    /// That it runs until its input ends.
+    Running,
+    /// That it ends with a last checkpoint.
+    Stopped,
+    /// That it ends as if all its input ended.
+    Drained,
+    /// That it ends at once.
+    Cancelled,
+}
+
+impl Wanted {
+    /// For people.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Wanted::Running => "to run",
+            Wanted::Stopped => "to stop with a last checkpoint",
+            Wanted::Drained => "to drain: to end as if all input ended here",
+            Wanted::Cancelled => "to end at once",
+        }
+    }
+
+    /// What to tell the job.
+    pub(super) fn order(self) -> Option<job::End> {
+        match self {
+            Wanted::Running => None,
+            Wanted::Stopped => Some(job::End::Stop { signal: None }),
+            Wanted::Drained => Some(job::End::Drain),
+            Wanted::Cancelled => Some(job::End::Cancel),
+        }
+    }
+}
+
+/// How a job has ended.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Ended {
+    /// Finished, stopped, cancelled or failed.
+    pub state: JobState,
+    /// When, RFC 3339.
+    pub time: String,
+    /// Why, if it has failed.
+    pub error: Option<Fault>,
+    /// What its last process in the host was: records by node, checkpoints.
+    #[schema(value_type = Option<Object>)]
+    pub summary: Option<serde_json::Value>,
+}
+
+impl Deployment {
+    /// A job that is to run from now on.
+    pub(super) fn new(plan: &Plan, text: String, parallelism: Option<u16>, begin: Begin, deployed: String) -> Self {
+        Deployment {
+            format: FORMAT,
+            name: plan.name.clone(),
+            file: plan.file.clone(),
+            text,
+            parallelism,
+            components: BTreeMap::new(),
+            begin,
+            deployed,
+            wanted: Wanted::Running,
+            saving: None,
+            ended: None,
+        }
+    }
+
+    /// The deployment in a job's directory; none if none is there.
+    pub(super) fn read(dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join(FILE);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unusable(&path, &error)),
+        };
+        let broken = |why: String| {
+            let message = format!("{} can't be understood: {why}", path.display());
+            Error::new(Kind::Storage, message)
+                .help("it was written by another version, or damaged: mend it and start the host again, or deploy the job again")
+        };
+        let read: Self = serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
+        if read.format != FORMAT {
+            return Err(broken(format!("it is of format {}, and this version reads {FORMAT}", read.format)));
+        }
+        Ok(Some(read))
+    }
+
+    /// What stands for a deployment that can't be understood: a job that has failed for that reason, and can be deployed again.
+    pub(super) fn unreadable(name: &str, error: &Error) -> Self {
+        Deployment {
+            format: FORMAT,
+            name: name.into(),
+            file: PathBuf::new(),
+            text: String::new(),
+            parallelism: None,
+            components: BTreeMap::new(),
+            begin: Begin {
+                fresh: false,
+                from: None,
+                allow_duplicates: false,
+                allow_non_restored_state: false,
+                claim: false,
+                since: AttemptId::NONE,
+            },
+            deployed: String::new(),
+            wanted: Wanted::Running,
+            saving: None,
+            ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
+        }
+    }
+
+    /// Writes it into the job's directory, durably, in place of what is there.
+    pub(super) fn write(&self, dir: &Path) -> Result<()> {
+        let text = serde_json::to_vec_pretty(self).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+        let path = dir.join(FILE);
+        durable::create_dirs(dir).and_then(|()| durable::replace(&path, &text)).map_err(|error| unusable(&path, &error))
+    }
+
+    /// Removes the job's directory.
+    pub(super) fn remove(&self, dir: &Path) -> Result<()> {
+        // First what makes it a job: if this ends in between, nothing of it is left that counts.
+        let path = dir.join(FILE);
+        let removed = std::fs::remove_file(&path).and_then(|()| durable::sync_dir(dir)).and_then(|()| std::fs::remove_dir_all(dir));
+        removed.map_err(|error| unusable(&path, &error))
+    }
+
+    /// The plan, with each operator's component where `component` says that its digest lies.
+    pub(super) fn plan(&self, component: impl Fn(&str) -> PathBuf) -> Result<Plan> {
+        let mut plan = config::parse(&self.file, self.text.clone(), &Overrides { parallelism: self.parallelism, ..Overrides::default() })?;
+        for node in &mut plan.nodes {
+            if let NodeKind::Operator(settings) = &mut node.kind {
+                let digest = self
+                    .components
+                    .get(&node.uid)
+                    .ok_or_else(|| Error::new(Kind::Internal, format!("operator `{}` was deployed without a component", node.uid)))?;
+                settings.component = ComponentRef::File(component(digest));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// How its next attempt begins.
+    pub(super) fn options(&self, unattended: bool) -> job::Options {
+        let Begin { fresh, from, allow_duplicates, allow_non_restored_state, claim, since } = self.begin.clone();
+        job::Options {
+            fresh,
+            from,
+            allow_duplicates,
+            allow_non_restored_state,
+            claim,
+            since: Some(since),
+            unattended,
+            ..Default::default()
+        }
+    }
+}

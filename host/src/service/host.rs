@@ -1,0 +1,344 @@
+//! [`Host`]: the jobs and components of a data directory, and what can be asked of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::components::{Components, Kept};
+use super::data_dir::{DataDir, names};
+use super::deployment::{Begin, Deployment, Wanted};
+use super::event::{Event, Happened};
+use super::job::Job;
+use super::journal::Entry;
+use super::life::{self, Surroundings};
+use super::log::{LogLine, LogReader};
+use super::view::{JobDetails, JobOverview};
+use crate::clock;
+use crate::config::{self, Overrides};
+use crate::error::{Error, Kind, Result};
+use crate::job::{self, ComponentInspection, Listing};
+use crate::plan::{ComponentRef, NodeKind, Plan};
+use crate::record::AttemptId;
+use crate::wasm::Engine;
+
+/// Jobs by name.
+type Jobs = Arc<Mutex<BTreeMap<String, Arc<Job>>>>;
+
+/// A running host.
+pub struct Host {
+    data: DataDir,
+    around: Arc<Surroundings>,
+    jobs: Jobs,
+    /// Held by whoever changes which jobs or components there are.
+    changing: Mutex<()>,
+}
+
+/// A job to deploy.
+#[derive(Clone, Debug, Default)]
+pub struct Deploy {
+    /// The job file.
+    pub text: String,
+    /// Where it lies: paths in it count from there. None: in the directory that the host was started in.
+    pub file: Option<PathBuf>,
+    /// In place of the job file's.
+    pub parallelism: Option<u16>,
+    /// Digests of operators' components, by uid. Those of others are found as the job file names them.
+    pub components: BTreeMap<String, String>,
+    /// A new run without state, beside what is there.
+    pub fresh: bool,
+    /// The checkpoint or savepoint to begin from, as in [`job::Options`].
+    pub from: Option<String>,
+    /// Begin from `from` even if output of newer checkpoints is published already.
+    pub allow_duplicates: bool,
+    /// Leave out state of operators and sources that the job has no longer.
+    pub allow_non_restored_state: bool,
+    /// `from` is a savepoint, and belongs to the job from now on.
+    pub claim: bool,
+}
+
+impl Host {
+    /// Opens a data directory and has all jobs go on that should run. One that can't is told to have failed. What `log` brings is kept
+    /// by job.
+    ///
+    /// # Errors
+    /// Kind `Storage`: the directory can't be used.
+    pub fn open(data: &Path, log: LogReader) -> Result<Arc<Host>> {
+        let data = DataDir::open(data)?;
+        let components = Components::new(data.components());
+        let cache = job::cache_dir().unwrap_or_else(|| data.cache());
+        let around = Surroundings { engine: Engine::new(Some(cache))?, components, closing: AtomicBool::new(false) };
+        let around = Arc::new(around);
+        let mut jobs = BTreeMap::new();
+        for name in names(&data.jobs())? {
+            let dir = data.jobs().join(&name);
+            let deployment = match Deployment::read(&dir) {
+                Ok(Some(deployment)) => deployment,
+                // Left from a deployment that was not written down.
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::error!("{error}");
+                    Deployment::unreadable(&name, &error)
+                }
+            };
+            jobs.insert(name, Arc::new(Job::new(dir, deployment)));
+        }
+        let running: Vec<Arc<Job>> = jobs.values().filter(|job| !job.is_ended()).cloned().collect();
+        let jobs: Jobs = Arc::new(Mutex::new(jobs));
+        let found = Arc::clone(&jobs);
+        log.run(move |name| lock(&found).get(name).cloned())?;
+        running.iter().for_each(|job| life::begin(job, &around, None));
+        Ok(Arc::new(Host { data, around, jobs, changing: Mutex::default() }))
+    }
+
+    /// Has all jobs take a last checkpoint, and waits for that. They go on when the host is started again.
+    pub fn close(&self) {
+        {
+            // No job begins any more.
+            let _changing = lock(&self.changing);
+            self.around.closing.store(true, Ordering::SeqCst);
+        }
+        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
+        jobs.iter().for_each(|job| job.suspend());
+        jobs.iter().for_each(|job| job.rest());
+    }
+
+    /// All jobs, by name.
+    pub fn jobs(&self) -> Vec<JobOverview> {
+        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
+        jobs.iter().map(|job| job.overview()).collect()
+    }
+
+    /// All about all jobs, by name.
+    pub fn all_details(&self) -> Vec<JobDetails> {
+        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
+        jobs.iter().map(|job| job.details()).collect()
+    }
+
+    /// A job.
+    ///
+    /// # Errors
+    /// Kind `NotFound`.
+    pub fn job(&self, name: &str) -> Result<JobDetails> {
+        Ok(self.find(name)?.details())
+    }
+
+    /// What has happened to a job: up to `limit` events from number `from` on, or the last ones.
+    ///
+    /// # Errors
+    /// Kind `NotFound`; `Storage` if they can't be read.
+    pub fn events(&self, name: &str, from: Option<u64>, limit: usize) -> Result<Vec<Entry<Event>>> {
+        self.find(name)?.events().read(from, limit)
+    }
+
+    /// What was logged about a job, as [`Host::events`].
+    ///
+    /// # Errors
+    /// As [`Host::events`].
+    pub fn log(&self, name: &str, from: Option<u64>, limit: usize) -> Result<Vec<Entry<LogLine>>> {
+        self.find(name)?.log().read(from, limit)
+    }
+
+    /// The checkpoints of a job, as they lie where the job file says.
+    ///
+    /// # Errors
+    /// Kind `NotFound`; `Checkpoint` if no run of it has begun; `Storage` if they can't be read.
+    pub fn checkpoints(&self, name: &str) -> Result<Listing> {
+        let plan = self.find(name)?.deployed().plan(|digest| self.around.components.path(digest))?;
+        job::checkpoints(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name)
+    }
+
+    /// Deploys a job: checks everything, writes it down, and begins.
+    ///
+    /// # Errors
+    /// What is not in order; kind `Conflict` if a job of this name has not ended. Nothing has changed then.
+    pub fn deploy(&self, wanted: Deploy) -> Result<JobDetails> {
+        let file = match wanted.file.clone() {
+            Some(file) if file.is_absolute() => file,
+            Some(file) => {
+                let message = format!("the job file's path {} is relative, and to what is not known here", file.display());
+                return Err(Error::new(Kind::Request, message).help("give the absolute path from which paths in the job file count"));
+            }
+            None => std::path::absolute("job.toml").map_err(|error| Error::new(Kind::Internal, error.to_string()))?,
+        };
+        self.require_open()?;
+        let plan = config::parse(&file, wanted.text.clone(), &Overrides { parallelism: wanted.parallelism, ..Overrides::default() })?;
+        self.existing(&plan.name).map_or(Ok(()), |job| job.require_end())?;
+        let named = |error: Error| error.context(format!("job `{}`", plan.name));
+        let components = self.components_of(&plan, &wanted.components).map_err(named)?;
+        let Deploy { fresh, from, allow_duplicates, allow_non_restored_state, claim, .. } = wanted;
+        let begin = Begin { fresh, from, allow_duplicates, allow_non_restored_state, claim, since: AttemptId::NONE };
+        let mut deployment = Deployment::new(&plan, wanted.text, wanted.parallelism, begin, clock::wall_text());
+        deployment.components = components;
+        let prepared = self.around.prepare(&deployment).map_err(named)?;
+        deployment.begin.since = job::block_on(job::newest_attempt(&plan)).map_err(named)?;
+
+        let _changing = lock(&self.changing);
+        self.require_open()?;
+        deployment.components.values().try_for_each(|digest| self.component(&ComponentRef::Digest(digest.clone())).map(drop))?;
+        let job = match self.existing(&plan.name) {
+            Some(job) => {
+                job.deploy_again(deployment)?;
+                job
+            }
+            None => {
+                let dir = self.data.jobs().join(&plan.name);
+                deployment.write(&dir)?;
+                let job = Arc::new(Job::new(dir, deployment));
+                self.all().insert(plan.name.clone(), Arc::clone(&job));
+                job
+            }
+        };
+        job.note(Happened::Deployed, format!("from {}", plan.file.display()));
+        life::begin(&job, &self.around, Some(prepared));
+        Ok(job.details())
+    }
+
+    /// The digest of each operator's component. One that is named by a file which nobody has pushed is pushed from here.
+    fn components_of(&self, plan: &Plan, pushed: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+        let mut digests = BTreeMap::new();
+        for node in &plan.nodes {
+            let NodeKind::Operator(settings) = &node.kind else { continue };
+            let named = |error: Error| error.context(format!("operator `{}`", node.uid));
+            let wanted = pushed.get(&node.uid).map_or_else(|| settings.component.clone(), |digest| ComponentRef::Digest(digest.clone()));
+            let kept = match &wanted {
+                ComponentRef::File(path) => {
+                    let content = std::fs::read(path).map_err(|error| {
+                        named(Error::new(Kind::Component, format!("component `{}` can't be read: {error}", path.display())))
+                    })?;
+                    self.push(&content, None)
+                }
+                kept => self.component(kept),
+            };
+            digests.insert(node.uid.clone(), kept.map_err(named)?.digest);
+        }
+        Ok(digests)
+    }
+
+    /// Has a job stop with a last checkpoint, or, if it is to be drained, end as if all its input ended here.
+    ///
+    /// # Errors
+    /// Kind `NotFound` or `Conflict`; `Storage` if it can't be written down.
+    pub fn stop(&self, name: &str, drain: bool) -> Result<JobDetails> {
+        self.end(name, if drain { Wanted::Drained } else { Wanted::Stopped })
+    }
+
+    /// Has a job end at once.
+    ///
+    /// # Errors
+    /// As [`Host::stop`].
+    pub fn cancel(&self, name: &str) -> Result<JobDetails> {
+        self.end(name, Wanted::Cancelled)
+    }
+
+    fn end(&self, name: &str, wanted: Wanted) -> Result<JobDetails> {
+        let job = self.find(name)?;
+        job.end(wanted)?;
+        Ok(job.details())
+    }
+
+    /// Has a job stop with a last checkpoint and go on with another parallelism.
+    ///
+    /// # Errors
+    /// As [`Host::stop`]; kind `Config` if the job can't have that parallelism.
+    pub fn rescale(&self, name: &str, parallelism: u16) -> Result<JobDetails> {
+        let job = self.find(name)?;
+        job.rescale(parallelism)?;
+        Ok(job.details())
+    }
+
+    /// Forgets a job that has ended. Its checkpoints and output stay where they are.
+    ///
+    /// # Errors
+    /// Kind `NotFound`; `Conflict` if it has not ended; `Storage` if it can't be removed.
+    pub fn forget(&self, name: &str) -> Result<()> {
+        let _changing = lock(&self.changing);
+        self.find(name)?.forget()?;
+        self.all().remove(name);
+        Ok(())
+    }
+
+    /// Keeps a component.
+    ///
+    /// # Errors
+    /// Kind `Component` if this host can't run it; `Storage` if it can't be written.
+    pub fn push(&self, content: &[u8], name: Option<String>) -> Result<Kept> {
+        self.around.components.push(&self.around.engine, content, name)
+    }
+
+    /// The components that it keeps, from the first pushed to the last.
+    ///
+    /// # Errors
+    /// Kind `Storage` if they can't be read.
+    pub fn components(&self) -> Result<Vec<Kept>> {
+        self.around.components.list()
+    }
+
+    /// The component that is meant.
+    ///
+    /// # Errors
+    /// Kind `NotFound`; `Storage` if it can't be read.
+    pub fn component(&self, wanted: &ComponentRef) -> Result<Kept> {
+        self.around.components.find(wanted)
+    }
+
+    /// What is to be known about a component.
+    ///
+    /// # Errors
+    /// As [`Host::component`].
+    pub fn inspect(&self, wanted: &ComponentRef) -> Result<(Kept, ComponentInspection)> {
+        let kept = self.component(wanted)?;
+        let inspection = self.around.components.inspect(&self.around.engine, &kept)?;
+        Ok((kept, inspection))
+    }
+
+    /// Removes a component.
+    ///
+    /// # Errors
+    /// Kind `NotFound`; `Conflict` while a job that has not ended runs it.
+    pub fn remove(&self, wanted: &ComponentRef) -> Result<Kept> {
+        let _changing = lock(&self.changing);
+        let kept = self.component(wanted)?;
+        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
+        let user = jobs.iter().find(|job| !job.is_ended() && job.deployed().components.values().any(|digest| *digest == kept.digest));
+        if let Some(job) = user {
+            let message = format!("component `{wanted}` is in use by job `{}`", job.name());
+            return Err(Error::new(Kind::Conflict, message).help("stop or cancel the job first"));
+        }
+        self.around.components.remove(&kept.digest)?;
+        Ok(kept)
+    }
+
+    /// Refuses what is of no use any more, because the host ends.
+    ///
+    /// # Errors
+    /// Kind `Conflict`.
+    pub fn require_open(&self) -> Result<()> {
+        match self.around.closing.load(Ordering::SeqCst) {
+            false => Ok(()),
+            true => Err(Error::new(Kind::Conflict, "the host is about to end").help("try again when it has been started again")),
+        }
+    }
+
+    fn existing(&self, name: &str) -> Option<Arc<Job>> {
+        self.all().get(name).cloned()
+    }
+
+    pub(super) fn around(&self) -> &Arc<Surroundings> {
+        &self.around
+    }
+
+    pub(super) fn find(&self, name: &str) -> Result<Arc<Job>> {
+        self.existing(name).ok_or_else(|| {
+            Error::new(Kind::NotFound, format!("the host has no job `{name}`")).help("`cofferdam list` lists those that it has")
+        })
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Job>>> {
+        lock(&self.jobs)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,133 @@
+//! The life of a job in a host: prepared, run, and once more if that is what is wanted, until it has ended or the host does.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::components::Components;
+use super::deployment::{Deployment, Ended, Wanted};
+use super::job::Job;
+use super::savepoints::is_saved;
+use super::state::{Fault, JobState};
+use super::watcher::Watcher;
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::job::{self, Order, Outcome, Prepared, Summary};
+use crate::telemetry;
+use crate::wasm::Engine;
+
+/// After this time what could not be found out is looked at again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What all jobs of a host have in common.
+pub(super) struct Surroundings {
+    pub(super) engine: Engine,
+    pub(super) components: Components,
+    /// The host ends: what ends from now on, ends for that reason.
+    pub(super) closing: AtomicBool,
+}
+
+impl Surroundings {
+    /// Loads and checks everything that a job needs. Takes its time.
+    pub(super) fn prepare(&self, deployment: &Deployment) -> Result<Prepared> {
+        Prepared::new(&deployment.plan(|digest| self.components.path(digest))?, &self.engine)
+    }
+}
+
+/// Runs a job on a thread of its own, besides its workers: whatever it takes to restore or to store it holds up no other. Without something
+/// `prepared`, nobody has looked at the job since the host was started.
+pub(super) fn begin(job: &Arc<Job>, around: &Arc<Surroundings>, prepared: Option<Prepared>) {
+    let (alive, around) = (Arc::clone(job), Arc::clone(around));
+    let run = move || {
+        let _span = telemetry::job_span(alive.name()).entered();
+        let ended = catch_unwind(AssertUnwindSafe(|| live(&alive, &around, prepared)));
+        let ended = ended.unwrap_or_else(|_| Some(failed(&Error::new(Kind::Internal, "the thread that runs the job panicked"))));
+        if let Some(ended) = ended {
+            alive.ended(ended);
+        }
+    };
+    match std::thread::Builder::new().name(format!("job {}", job.name())).spawn(run) {
+        Ok(thread) => job.runs_in(thread),
+        Err(error) => job.ended(failed(&Error::new(Kind::Internal, format!("no thread for the job: {error}")))),
+    }
+}
+
+/// How the job has ended; none if it goes on when the host is started again.
+fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepared>) -> Option<Ended> {
+    let mut last = None;
+    loop {
+        let (deployment, orders) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
+        if deployment.wanted == Wanted::Cancelled {
+            return Some(ended(JobState::Cancelled, None, None));
+        }
+        if let Some(saving) = &deployment.saving {
+            match is_saved(&deployment, saving) {
+                Ok(true) => return Some(ended(JobState::Stopped, None, last)),
+                Ok(false) => job.go_on_after(&saving.trigger_id),
+                Err(error) => {
+                    let error = error.context(format!("job `{}`: whether it has stopped with a savepoint is unknown", job.name()));
+                    if error.kind() != Kind::Storage {
+                        return Some(failed(&error));
+                    }
+                    // It must not run on if it has.
+                    tracing::warn!("{error}");
+                    std::thread::sleep(AGAIN);
+                    continue;
+                }
+            }
+        }
+        let outcome = run(job, around, &deployment, orders, prepared.take());
+        let wanted = job.deployed().wanted;
+        let is_closing = around.closing.load(Ordering::SeqCst) && wanted == Wanted::Running;
+        match outcome {
+            Ok(summary) => match (summary.outcome, wanted) {
+                (Outcome::Finished, _) => return Some(done(JobState::Finished, &summary)),
+                (Outcome::Cancelled, _) | (_, Wanted::Cancelled) => return Some(done(JobState::Cancelled, &summary)),
+                (Outcome::Stopped, Wanted::Stopped) => return Some(done(JobState::Stopped, &summary)),
+                (Outcome::Stopped, _) if is_closing => return None,
+                // To go on with another parallelism, or to be drained; or with a savepoint, which is then found.
+                (Outcome::Stopped, _) => last = serde_json::to_value(summary).ok(),
+            },
+            Err(error) if is_closing => {
+                tracing::error!("goes on from its newest checkpoint when the host is started again: {error}");
+                return None;
+            }
+            // It failed while it was stopping, and was to go on anyway.
+            Err(error) if job.live().begins_again && !error.is_for_people() => {
+                tracing::warn!("begins again from its newest checkpoint: {error}");
+            }
+            Err(error) => return Some(failed(&error.context(format!("job `{}`", job.name())))),
+        }
+    }
+}
+
+/// Runs the job until it ends in one way or another.
+fn run(
+    job: &Arc<Job>,
+    around: &Surroundings,
+    deployment: &Deployment,
+    mut orders: UnboundedReceiver<Order>,
+    prepared: Option<Prepared>,
+) -> Result<Summary> {
+    let unattended = prepared.is_none();
+    let prepared = prepared.map_or_else(|| around.prepare(deployment), Ok)?;
+    job.live().know(prepared.plan());
+    let watcher = Arc::new(Watcher(Arc::clone(job)));
+    job::block_on(job::attempts(Arc::new(prepared), &deployment.options(unattended), watcher, &mut orders))
+}
+
+fn ended(state: JobState, error: Option<Fault>, summary: Option<serde_json::Value>) -> Ended {
+    Ended { state, time: clock::wall_text(), error, summary }
+}
+
+fn done(state: JobState, summary: &Summary) -> Ended {
+    // It is plain data, so that nothing can go wrong.
+    ended(state, None, serde_json::to_value(summary).ok())
+}
+
+fn failed(error: &Error) -> Ended {
+    ended(JobState::Failed, Some(Fault::from(error)), None)
+}

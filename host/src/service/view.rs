@@ -1,0 +1,184 @@
+//! What is told of a job to those who ask.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::deployment::Ended;
+use super::job::{Job, Live};
+use super::state::JobState;
+
+/// A job in the list of jobs.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct JobOverview {
+    /// Its name, which is its id.
+    pub name: String,
+    /// Where it stands.
+    pub state: JobState,
+    /// Worker threads.
+    pub parallelism: u16,
+    /// When it came into this state, RFC 3339.
+    pub since: String,
+    /// Attempts of this host's process that failed and were followed by another.
+    pub restarts: u64,
+    /// Records read by its sources in this attempt.
+    pub records_in: u64,
+    /// Records written by its sinks in this attempt.
+    pub records_out: u64,
+    /// The newest checkpoint that this attempt has committed.
+    pub last_checkpoint: Option<u64>,
+}
+
+/// All that is to be known about a job.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct JobDetails {
+    /// As in the list.
+    #[serde(flatten)]
+    pub overview: JobOverview,
+    /// The job file that it was deployed from.
+    pub file: String,
+    /// When it was deployed, RFC 3339.
+    pub deployed: String,
+    /// The run and attempt that work, or did last.
+    pub run: Option<u32>,
+    /// See `run`.
+    pub attempt: Option<u32>,
+    /// The checkpoint that the attempt began from.
+    pub restored_from: Option<u64>,
+    /// How its checkpoints fare.
+    pub checkpoints: CheckpointHealth,
+    /// Its operators' components.
+    pub components: Vec<OperatorComponent>,
+    /// Its nodes, in topological order.
+    pub nodes: Vec<NodeView>,
+    /// The last error of an attempt.
+    pub last_error: Option<String>,
+    /// How it has ended, if it has.
+    pub ended: Option<Ended>,
+}
+
+/// How a job's checkpoints fare, in this attempt.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct CheckpointHealth {
+    /// Checkpoints committed.
+    pub completed: u64,
+    /// Checkpoints that failed.
+    pub failed: u64,
+    /// How many have failed since the last good one.
+    pub failed_in_a_row: u64,
+    /// The last good one. The attempt may have begun from it.
+    pub last_good: Option<u64>,
+    /// How long ago that was committed, in seconds.
+    pub last_good_age_seconds: Option<f64>,
+    /// Bytes of state written by those committed.
+    pub bytes: u64,
+    /// Why the newest has failed, if it has.
+    pub reason: Option<String>,
+}
+
+/// What an operator runs.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct OperatorComponent {
+    /// The operator.
+    pub operator: String,
+    /// BLAKE3 of the component.
+    pub digest: String,
+}
+
+/// Records through a node, over all its subtasks, in this attempt.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct NodeView {
+    /// Its uid.
+    pub uid: String,
+    /// Source, operator or sink.
+    pub kind: String,
+    /// Records that it took; for a source: read.
+    pub records_in: u64,
+    /// Records that it sent on; for a sink: wrote.
+    pub records_out: u64,
+    /// Records that it could not work on, and that were left out.
+    pub records_failed: u64,
+    /// What it counts itself, over all subtasks.
+    pub counters: BTreeMap<String, u64>,
+    /// What it has set gauges of its own to, for each subtask.
+    pub gauges: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+impl Job {
+    /// As in the list.
+    pub(super) fn overview(&self) -> JobOverview {
+        self.live().overview(self.name())
+    }
+
+    /// All of it.
+    pub(super) fn details(&self) -> JobDetails {
+        let deployment = self.deployed();
+        let live = self.live();
+        let component = |(operator, digest): (&String, &String)| OperatorComponent { operator: operator.clone(), digest: digest.clone() };
+        JobDetails {
+            overview: live.overview(self.name()),
+            file: deployment.file.display().to_string(),
+            deployed: deployment.deployed,
+            run: live.attempt.map(|attempt| attempt.run),
+            attempt: live.attempt.map(|attempt| attempt.attempt),
+            restored_from: live.restored_from,
+            checkpoints: live.checkpoints(),
+            components: deployment.components.iter().map(component).collect(),
+            nodes: live.node_views(),
+            last_error: live.last_error.clone(),
+            ended: deployment.ended,
+        }
+    }
+}
+
+impl Live {
+    fn overview(&self, name: &str) -> JobOverview {
+        JobOverview {
+            name: name.into(),
+            state: self.state,
+            parallelism: self.parallelism,
+            since: self.since.clone(),
+            restarts: self.restarts,
+            records_in: self.progress.records_in,
+            records_out: self.progress.records_out,
+            last_checkpoint: self.progress.last_checkpoint,
+        }
+    }
+
+    fn checkpoints(&self) -> CheckpointHealth {
+        let progress = &self.progress;
+        CheckpointHealth {
+            completed: progress.checkpoints,
+            failed: progress.failed_checkpoints,
+            failed_in_a_row: progress.health.failed_in_a_row,
+            last_good: progress.health.last_good.map(|(checkpoint, _)| checkpoint),
+            last_good_age_seconds: progress.health.last_good.map(|(_, age)| age.as_secs_f64()),
+            bytes: progress.checkpoint_bytes,
+            reason: self.reason.clone(),
+        }
+    }
+
+    fn node_views(&self) -> Vec<NodeView> {
+        let view = |(index, (uid, kind)): (usize, &(String, &'static str))| {
+            let metrics = self.metrics.as_ref();
+            let counts = metrics.map(|metrics| metrics.node(index)).unwrap_or_default();
+            let own = metrics.map(|metrics| metrics.own(index)).unwrap_or_default();
+            NodeView {
+                uid: uid.clone(),
+                kind: (*kind).into(),
+                records_in: counts.records_in,
+                records_out: counts.records_out,
+                records_failed: counts.records_failed,
+                counters: own.counters,
+                gauges: own.gauges,
+            }
+        };
+        self.nodes.iter().enumerate().map(view).collect()
+    }
+}

@@ -1,0 +1,77 @@
+//! [`Watcher`]: what a running job tells, put where it is asked for.
+
+use std::sync::Arc;
+
+use super::event::Happened;
+use super::job::Job;
+use super::state::JobState;
+use crate::job::{Metrics, Notice, Observer, Progress};
+
+/// Watches one job.
+pub(super) struct Watcher(pub(super) Arc<Job>);
+
+impl Observer for Watcher {
+    fn notice(&self, notice: &Notice) {
+        match happened(notice) {
+            Some(event) => self.0.note(event, notice.to_string()),
+            None => tracing::info!("{notice}"),
+        }
+        let mut live = self.0.live();
+        match notice {
+            Notice::Starting { attempt } | Notice::Resuming { attempt, .. } => {
+                live.attempt = Some(*attempt);
+                live.restored_from = match notice {
+                    Notice::Resuming { restored, .. } => Some(restored.checkpoint),
+                    _ => None,
+                };
+                live.reason = None;
+                live.enter(JobState::Running);
+            }
+            Notice::Restarting { error, .. } => {
+                live.restarts += 1;
+                live.last_error = Some(error.clone());
+                live.enter(JobState::Restarting);
+            }
+            Notice::Degraded { reason, .. } => {
+                live.reason = Some(reason.clone());
+                live.enter(JobState::Degraded);
+            }
+            Notice::Healthy { .. } => {
+                live.reason = None;
+                live.enter(JobState::Running);
+            }
+            Notice::Unchecked
+            | Notice::InMemory
+            | Notice::FellBack { .. }
+            | Notice::Discarded
+            | Notice::NotDiscarded { .. }
+            | Notice::Ending { .. } => {}
+        }
+    }
+
+    fn progress(&self, progress: &Progress) {
+        self.0.live().progress = progress.clone();
+    }
+
+    fn began(&self, metrics: &Arc<Metrics>) {
+        let mut live = self.0.live();
+        live.metrics = Some(Arc::clone(metrics));
+        live.progress = Progress::default();
+    }
+}
+
+/// What is kept of a notice as an event. What a user has asked for is one already.
+fn happened(notice: &Notice) -> Option<Happened> {
+    match notice {
+        Notice::Starting { .. } | Notice::Resuming { .. } => Some(Happened::Began),
+        Notice::Restarting { .. } => Some(Happened::Restarting),
+        Notice::Degraded { .. } => Some(Happened::Degraded),
+        Notice::Healthy { .. } => Some(Happened::Healthy),
+        Notice::Unchecked
+        | Notice::InMemory
+        | Notice::FellBack { .. }
+        | Notice::Discarded
+        | Notice::NotDiscarded { .. }
+        | Notice::Ending { .. } => None,
+    }
+}

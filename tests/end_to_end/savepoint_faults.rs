@@ -1,0 +1,156 @@
+//! Savepoints that are interrupted or can't be: they are whole or not there, the job goes on, and to ask again is safe.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::flights;
+use crate::harness::s3::{Bucket, Fault, Server};
+use crate::harness::{Host, JobFile, Place, Random, assert_lines};
+use crate::savepoint::{deployed, job, location, published};
+
+/// The directories of savepoints that were asked for by a name, and whether each has its manifest.
+fn asked(place: &Place, id: &str) -> Vec<(PathBuf, bool)> {
+    let entries = fs::read_dir(place.path("savepoints")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let named = entries.filter(|path| path.to_str().is_some_and(|path| path.ends_with(&format!("-{id}"))));
+    named.map(|path| (path.clone(), path.join("manifest.json").exists())).collect()
+}
+
+/// How far a savepoint has come, as files tell.
+fn progress(place: &Place, id: &str) -> u64 {
+    let files = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().count() as u64;
+    let of = |(path, whole): (PathBuf, bool)| {
+        let state = fs::read_dir(path.join("state")).into_iter().flatten().flatten();
+        1 + files(path.clone()) + files(path.join("components")) + state.map(|dir| files(dir.path())).sum::<u64>() + u64::from(whole)
+    };
+    asked(place, id).into_iter().map(of).sum()
+}
+
+/// Kills the host when a savepoint that was asked for has come so far, or is whole, and starts it again.
+fn kill_at<'a>(mut host: Host<'a>, place: &'a Place, args: &[&str], id: &str, moment: u64) -> Host<'a> {
+    println!("{args:?} is killed at {moment}");
+    let asking = host.start(&[args, &["--trigger-id", id]].concat());
+    let is_whole = || asked(place, id).iter().any(|(_, whole)| *whole);
+    host.running().wait_until("the moment to kill", || progress(place, id) >= moment || is_whole());
+    host.kill();
+    asking.wait();
+    for (path, whole) in asked(place, id) {
+        let inspected = place.cofferdam(&["inspect", path.to_str().unwrap(), "--output", "json"]);
+        match whole {
+            true => assert_eq!(inspected.succeeds().json()["broken"], Value::Array(vec![])),
+            false => drop(inspected.ends_with(5)),
+        }
+    }
+    place.host()
+}
+
+/// Asks again. Then there is one that is whole.
+fn again(host: &Host<'_>, place: &Place, args: &[&str], id: &str) -> (PathBuf, u64) {
+    let saved = location(&host.json(&[args, &["--trigger-id", id]].concat()));
+    let whole: Vec<PathBuf> = asked(place, id).into_iter().filter(|(_, whole)| *whole).map(|(path, _)| path).collect();
+    assert_eq!(whole, std::slice::from_ref(&saved.0));
+    saved
+}
+
+#[test]
+fn a_savepoint_whose_host_is_killed_is_whole_or_not_there_and_is_asked_for_again() {
+    let place = flights::place("");
+    place.set_job(&job("rate = 2000"));
+    let mut random = Random::new(91);
+    let mut host = deployed(&place, "4");
+    for kill in 0..8 {
+        let id = format!("kill{kill}");
+        host = kill_at(host, &place, &["savepoint", "job"], &id, random.below(14));
+        host.wait_until("job", "an attempt", |details| details["state"] != "CREATED");
+        again(&host, &place, &["savepoint", "job"], &id);
+        // What was interrupted can be cleared away.
+        for (path, _) in asked(&place, &id).into_iter().filter(|(_, whole)| !whole) {
+            place.cofferdam(&["savepoint", "dispose", path.to_str().unwrap()]).succeeds();
+        }
+        assert_eq!(asked(&place, &id).len(), 1);
+    }
+    host.end().succeeds();
+    place.set_job(&job(""));
+    place.run(&["-p", "2"]).succeeds();
+    assert_lines(place.lines("out"), flights::oracle(), "nothing is lost or doubled");
+}
+
+#[test]
+fn a_job_whose_host_is_killed_while_it_stops_with_a_savepoint_has_stopped_if_that_is_whole_and_runs_on_if_not() {
+    let mut random = Random::new(92);
+    for round in 0..6 {
+        let place = flights::place("");
+        place.set_job(&job("rate = 3000"));
+        let host = kill_at(deployed(&place, "4"), &place, &["stop", "job", "--savepoint"], "stop", random.below(16));
+        let state = host.wait_until("job", "an attempt or an end", |details| details["state"] != "CREATED")["state"].clone();
+        let was_whole = asked(&place, "stop").iter().any(|(_, whole)| *whole);
+        assert_eq!(state, if was_whole { "STOPPED" } else { "RUNNING" }, "round {round}");
+        let (path, checkpoint) = again(&host, &place, &["stop", "job", "--savepoint"], "stop");
+        assert_eq!(host.describe("job")["state"], "STOPPED");
+        assert_lines(place.lines("out"), published(&place, 1, checkpoint), "nothing after it");
+        host.end().succeeds();
+        place.set_job(&job(""));
+        place.run(&["-s", path.to_str().unwrap()]).succeeds();
+        assert_lines(place.lines("out"), flights::oracle(), "stopped and gone on");
+    }
+}
+
+#[test]
+fn where_a_savepoint_can_not_be_written_the_job_runs_on_and_the_command_says_why() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = flights::place("");
+    Bucket::give_credentials(&place);
+    let with_bucket = |rate: &str| {
+        let settings = bucket.settings("40ms").replace("\n\n[checkpoint.s3]", "\nsavepoint-dir = \"s3://bucket/saved\"\n\n[checkpoint.s3]");
+        flights::job(rate).checkpoint(&settings)
+    };
+    place.set_job(&with_bucket("rate = 4000"));
+    let host = deployed(&place, "2");
+    let stop = ["stop", "job", "--savepoint"];
+    host.cofferdam(&[&stop[..], &["job.toml/below"]].concat())
+        .ends_with(6)
+        .says(&["the savepoint directory", "job.toml/below can't be used"]);
+    host.cofferdam(&[&stop[..], &["memory:"]].concat()).ends_with(2).says(&["what is in memory ends with the process"]);
+    // It can be opened, but then something goes wrong.
+    server.misbehaves(|request| (request.method == "PUT" && request.key.contains("/savepoint-")).then_some(Fault::Refused(403)));
+    host.cofferdam(&stop).ends_with(6).says(&["s3://bucket/saved/savepoint-job-", "can't be written", "403"]);
+    let [checkpoint, read] = ["last-checkpoint", "records-in"].map(|field| host.describe("job")[field].as_u64());
+    host.wait_until("job", "that it goes on", |details| {
+        details["state"] == "RUNNING" && details["last-checkpoint"].as_u64() > checkpoint && details["records-in"].as_u64() > read
+    });
+    server.misbehaves(|_| None);
+    assert!(!bucket.keys().iter().any(|key| key.starts_with("saved/")), "{:?}", bucket.keys());
+    let saved = host.json(&stop);
+    let checkpoint = saved["checkpoint"].as_u64().unwrap();
+    assert_lines(place.lines("out"), published(&place, 1, checkpoint), "nothing after it");
+    host.end().succeeds();
+    // Moved to another place.
+    let from = saved["location"].as_str().unwrap().strip_prefix("s3://bucket/").unwrap();
+    bucket.move_all(&format!("{from}/"), "another/place/");
+    place.set_job(&with_bucket(""));
+    place
+        .run(&["-p", "3", "-s", "s3://bucket/another/place"])
+        .succeeds()
+        .says(&["starting run 2 from savepoint s3://bucket/another/place"]);
+    assert_lines(place.lines("out"), flights::oracle(), "stopped and gone on");
+}
+
+#[test]
+fn a_savepoint_that_an_operator_refuses_is_none_and_the_job_goes_on() {
+    let job = JobFile::new("1h")
+        .restart("strategy = \"fixed-delay\"\nattempts = 9\ndelay = \"1ms\"")
+        .source("lines", "type = \"generator\"\nkind = \"words\"\nrate = 100")
+        .operator("life", "fixture-life", &["lines"], "config = { fails_at = 1 }")
+        .sink("out", &["life"], "type = \"blackhole\"");
+    let place = Place::new(&job);
+    let host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    for (attempt, command) in [(2, &["savepoint", "job", "saved"][..]), (3, &["stop", "job", "--savepoint", "saved"])] {
+        host.wait_until("job", "records", |details| details["state"] == "RUNNING" && details["records-in"].as_u64() > Some(0));
+        host.cofferdam(command).ends_with(1).says(&["no savepoint was taken, because the attempt has failed", "operator `life`"]);
+        host.wait_until("job", "the next attempt", |details| details["state"] == "RUNNING" && details["attempt"] == attempt);
+    }
+    assert_eq!(fs::read_dir(place.path("saved")).unwrap().count(), 0);
+}
