@@ -64,7 +64,7 @@ fn every_path_answers_and_refuses() {
     let events = ask(&host, "GET", "/v1/jobs/job/events?from=2&limit=1", &nothing, 200);
     assert_eq!((&events["events"][0]["number"], &events["events"][0]["event"]), (&2.into(), &"began".into()), "{events}");
     refused(&host, "GET", "/v1/jobs/job/events?from=x", &nothing, 400, "bad-request", "invalid digit");
-    let log = ask(&host, "GET", "/v1/jobs/job/log", &nothing, 200);
+    let log = ask(&host, "GET", "/v1/jobs/job/logs", &nothing, 200);
     assert!(log["lines"].as_array().unwrap().iter().any(|line| line["text"].as_str().unwrap().contains("starting run 1")), "{log}");
     let (_, metrics) = host.http("GET", "/metrics", "");
     for line in

@@ -49,7 +49,7 @@ pub struct LogLines {
 }
 
 pub(super) fn router() -> OpenApiRouter<Arc<Host>> {
-    OpenApiRouter::new().routes(routes!(events)).routes(routes!(log)).routes(routes!(checkpoints))
+    OpenApiRouter::new().routes(routes!(events)).routes(routes!(logs)).routes(routes!(checkpoints))
 }
 
 /// Tells what has happened to a job.
@@ -61,9 +61,9 @@ async fn events(State(host): Shared, Path(job): Path<String>, Query(range): Quer
 }
 
 /// Tells what was logged about a job, by the host and by its operators.
-#[utoipa::path(get, path = "/v1/jobs/{job}/log", tag = "jobs", params(("job" = String, Path, description = "Its name"), Range),
+#[utoipa::path(get, path = "/v1/jobs/{job}/logs", tag = "jobs", params(("job" = String, Path, description = "Its name"), Range),
     responses((status = 200, body = LogLines), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn log(State(host): Shared, Path(job): Path<String>, Query(range): Query<Range>) -> Result<axum::Json<LogLines>, Problem> {
+async fn logs(State(host): Shared, Path(job): Path<String>, Query(range): Query<Range>) -> Result<axum::Json<LogLines>, Problem> {
     let lines = blocking(move || host.log(&job, range.from, range.limit())).await?;
     Ok(axum::Json(LogLines { lines }))
 }

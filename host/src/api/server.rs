@@ -11,7 +11,8 @@ use axum::http::{Method, Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsConfig;
-use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -26,8 +27,22 @@ use crate::tls;
 const GRACE: Duration = Duration::from_secs(2);
 
 #[derive(OpenApi)]
-#[openapi(info(title = "Cofferdam", description = "A host of stateful stream jobs whose operators are WebAssembly components."))]
+#[openapi(
+    info(title = "Cofferdam", description = "A host of stateful stream jobs whose operators are WebAssembly components."),
+    modifiers(&Token),
+    security((), ("token" = []))
+)]
 struct Document;
+
+/// What whoever asks has to know, where the host has a token.
+struct Token;
+
+impl Modify for Token {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        document.components.get_or_insert_default().add_security_scheme("token", bearer);
+    }
+}
 
 fn described() -> OpenApiRouter<Arc<Host>> {
     OpenApiRouter::with_openapi(Document::openapi())

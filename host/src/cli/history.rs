@@ -25,7 +25,7 @@ pub(super) fn events(args: &JobArgs, output: Output) -> Result<u8> {
 /// The last lines, and with `-f` what comes, until the job has ended. With `--output json` each is a line of JSON then.
 pub(super) fn logs(args: &LogsArgs, output: Output) -> Result<u8> {
     let client = Client::new(&args.job.host)?;
-    let (job, log) = (path(&args.job.job), format!("{}/log", path(&args.job.job)));
+    let (job, log) = (path(&args.job.job), format!("{}/logs", path(&args.job.job)));
     let mut read: LogLines = client.get(&format!("{log}?limit={}", args.lines))?;
     if !args.follow && output == Output::Json {
         console::print(&json(&read)?)?;

@@ -90,7 +90,7 @@ impl Journal {
             read_lines(&path, &mut lines).map_err(|error| unusable(&path, &error))?;
         }
         // Numbers have no gaps, so that only what is asked for has to be understood.
-        let first = lines.first().and_then(|line| number(line)).unwrap_or(1);
+        let first = lines.first().and_then(number).unwrap_or(1);
         let skip = match from {
             Some(from) => usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX),
             None => lines.len().saturating_sub(limit),
@@ -125,7 +125,7 @@ impl Open {
                 before.push(".1");
                 let mut lines = Vec::new();
                 read_lines(Path::new(&before), &mut lines)?;
-                lines.iter().rev().find_map(|line| number(line)).unwrap_or(0)
+                lines.iter().rev().find_map(number).unwrap_or(0)
             }
         };
         file.seek(SeekFrom::End(0))?;
