@@ -27,7 +27,7 @@ pub trait Source: Send + Sync {
     /// Of kind `Config`, naming the source and what it can't read.
     fn splits(&self) -> Result<Vec<String>>;
 
-    /// How many of a subtask's splits are read in turn; each of the others begins when one of these has ended. All of them unless said
+    /// How many splits a subtask reads in turn; each of the others begins when one of these has ended. All of them unless said
     /// otherwise, because behind splits without end the others would never begin. At least 1.
     fn read_in_turn(&self) -> usize {
         usize::MAX

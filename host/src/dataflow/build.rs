@@ -1,6 +1,7 @@
 //! Builds a plan's chains as a timely dataflow, the same on every worker thread, and runs it.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use timely::container::CapacityContainerBuilder;
@@ -9,6 +10,7 @@ use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::dataflow::{Scope, Stream};
 
+use super::backlog::Backlog;
 use super::chain::{ChainTask, Input, Output, Role, Stage, Surroundings};
 use super::control::Control;
 use super::credit::Credit;
@@ -18,10 +20,10 @@ use super::operator::{OperatorPlace, OperatorStage};
 use super::parcel::Parcel;
 use super::sink::{SinkPlace, SinkStage};
 use super::source::SourceStage;
-use crate::clock;
-use crate::connectors::{RateLimit, Sink, Source};
+use super::splits::SharedSplits;
+use crate::connectors::{Sink, Source};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{self, Chain, Layout, NodeKind, OperatorSettings, Plan, Route, SourceSettings, Work};
+use crate::plan::{self, Chain, Layout, NodeKind, OperatorSettings, Plan, Route, Work};
 use crate::record::{AttemptId, Outbox, Position, Shape, Spread};
 use crate::state::SubtaskState;
 use crate::wasm::{Component, Context, GuestLog};
@@ -54,6 +56,22 @@ pub struct Blueprint {
     pub events: Events,
     /// Where it counts.
     pub metrics: Arc<Metrics>,
+}
+
+impl Blueprint {
+    /// Whether a split is for whichever subtask comes first: it is at its start, and the source reads some splits after others.
+    fn is_unread(&self, node: usize, split: &str) -> bool {
+        let some_wait = self.sources[node].as_ref().is_some_and(|splits| splits.source.read_in_turn() < usize::MAX);
+        some_wait && self.positions.get(&(node, split.to_owned())).is_none_or(|position| *position == Position::default())
+    }
+
+    /// What the subtasks of a source share; none of other nodes.
+    fn shared_splits(&self, node: usize) -> Option<Arc<SharedSplits>> {
+        let NodeKind::Source(settings) = &self.plan.nodes[node].kind else { return None };
+        let names = self.sources[node].iter().flat_map(|splits| &splits.names);
+        let unread = names.filter(|split| self.is_unread(node, split)).map(|split| split.as_str().into());
+        Some(Arc::new(SharedSplits::new(unread, settings.rate)))
+    }
 }
 
 /// A source with the names of all its splits.
@@ -104,6 +122,7 @@ pub fn start(blueprint: Blueprint) -> Result<Running> {
     let subtasks = || (0..parallelism).map(|_| Arc::default()).collect();
     let credits: Arc<Vec<Vec<Arc<Credit>>>> = Arc::new(blueprint.layout.chains.iter().map(|_| subtasks()).collect());
     let control = Arc::clone(&blueprint.control);
+    let shared: Vec<_> = (0..blueprint.plan.nodes.len()).map(|node| blueprint.shared_splits(node)).collect();
     let blueprint = Arc::new(blueprint);
     let span = tracing::Span::current();
     let workers = timely::execute(timely::Config::process(usize::from(parallelism)), move |worker| {
@@ -113,7 +132,8 @@ pub fn start(blueprint: Blueprint) -> Result<Running> {
         // There are `parallelism` workers, a u16.
         let subtask = worker.index() as u16;
         worker.dataflow::<u64, _, _>(|scope| {
-            Builder { blueprint: &blueprint, credits: &credits, subtask, streams: HashMap::new() }.build(scope)
+            let (backlog, streams) = (Rc::default(), HashMap::new());
+            Builder { blueprint: &blueprint, credits: &credits, shared: &shared, backlog, subtask, streams }.build(scope)
         });
         while worker.has_dataflows() && !blueprint.control.is_cancelled() {
             worker.step_or_park(None);
@@ -140,6 +160,9 @@ impl Drop for Panics {
 struct Builder<'a, 's> {
     blueprint: &'a Blueprint,
     credits: &'a Arc<Vec<Vec<Arc<Credit>>>>,
+    /// For each node, if it is a source.
+    shared: &'a [Option<Arc<SharedSplits>>],
+    backlog: Rc<Backlog>,
     subtask: u16,
     /// Edges whose receiving chain is still to be built.
     streams: HashMap<usize, Stream<'s, u64, Vec<Parcel>>>,
@@ -170,6 +193,7 @@ impl<'s> Builder<'_, 's> {
             events: Arc::clone(&self.blueprint.events),
             metrics: Arc::clone(&self.blueprint.metrics),
             credits: Arc::clone(self.credits),
+            backlog: Rc::clone(&self.backlog),
             activator,
         };
         let epoch = self.blueprint.epoch;
@@ -217,7 +241,7 @@ impl<'s> Builder<'_, 's> {
         };
         let stage = |&node: &usize| {
             let role = match &self.blueprint.plan.nodes[node].kind {
-                NodeKind::Source(settings) => Role::Source(self.source(node, settings)?),
+                NodeKind::Source(_) => Role::Source(self.source(node)?),
                 NodeKind::Operator(settings) => Role::Operator(Box::new(self.operator(node, settings)?)),
                 NodeKind::Sink(_) => Role::Sink(self.sink(index, node)?),
             };
@@ -231,21 +255,15 @@ impl<'s> Builder<'_, 's> {
         nodes.iter().map(stage).collect()
     }
 
-    /// Split i belongs to subtask i modulo the parallelism.
-    fn source(&self, node: usize, settings: &SourceSettings) -> Result<SourceStage> {
+    /// Of the splits that are begun already, each belongs to a subtask, which keeps it.
+    fn source(&self, node: usize) -> Result<SourceStage> {
         let Splits { source, names } = self.blueprint.sources[node].as_ref().expect("every source node has its source");
-        let parallelism = usize::from(self.blueprint.plan.parallelism);
-        let own = names.iter().skip(usize::from(self.subtask)).step_by(parallelism);
-        let open = |split: &String| {
-            let position = self.blueprint.positions.get(&(node, split.clone())).cloned().unwrap_or_default();
-            Ok((split.as_str().into(), source.open(split, &position)?))
-        };
-        let readers: Vec<_> = own.clone().map(open).collect::<Result<_>>()?;
-        // The rate is the source's as a whole: a subtask's share is that of its splits that are still to be read.
-        let is_left = |split: &&String| !self.blueprint.positions.get(&(node, (*split).clone())).is_some_and(|position| position.ended);
-        let (own, all) = (own.filter(is_left).count(), names.iter().filter(is_left).count());
-        let rate = settings.rate.filter(|_| own > 0).map(|rate| RateLimit::new(rate as f64 * own as f64 / all as f64, clock::now()));
-        Ok(SourceStage::new(readers, source.read_in_turn(), rate, self.blueprint.layout.waits[node].clone()))
+        let shared = self.shared[node].as_ref().expect("every source node has them");
+        let begun = names.iter().filter(|split| !self.blueprint.is_unread(node, split));
+        let own = begun.skip(usize::from(self.subtask)).step_by(usize::from(self.blueprint.plan.parallelism));
+        let position = |split: &String| self.blueprint.positions.get(&(node, split.clone())).cloned().unwrap_or_default();
+        let splits = own.map(|split| (split.as_str().into(), position(split))).collect();
+        SourceStage::new(Arc::clone(source), splits, Arc::clone(shared), self.blueprint.layout.waits[node].clone())
     }
 
     fn operator(&self, node: usize, settings: &OperatorSettings) -> Result<OperatorStage> {

@@ -2,6 +2,7 @@
 //! its edges.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use timely::dataflow::operators::generic::OutputBuilder;
 use timely::progress::frontier::MutableAntichain;
 use timely::scheduling::Activator;
 
+use super::backlog::Backlog;
 use super::control::Control;
 use super::credit::Credit;
 use super::event::{Event, Events};
@@ -65,6 +67,8 @@ pub(super) struct Surroundings {
     pub(super) metrics: Arc<Metrics>,
     /// For each chain, for each of its subtasks.
     pub(super) credits: Arc<Vec<Vec<Arc<Credit>>>>,
+    /// Of the worker.
+    pub(super) backlog: Rc<Backlog>,
     pub(super) activator: Activator,
 }
 
@@ -202,6 +206,7 @@ impl ChainTask {
         for input in inputs {
             input(&mut |at, parcel| {
                 if at == *epoch || !waits(parcel.port) {
+                    around.backlog.add(parcel.records.bytes());
                     ready.push_back((at, parcel));
                 } else {
                     holding.get_or_insert_with(clock::now);
@@ -225,12 +230,13 @@ impl ChainTask {
             return Ok(Work::Wait);
         }
         let (_, parcel) = self.ready.pop_front().expect("it was not empty");
+        self.around.backlog.take(parcel.records.bytes());
         self.around.credits[parcel.chain as usize][parcel.sender as usize].give_back(parcel.records.bytes());
         Ok(Work::Batch(parcel.port, Arc::unwrap_or_clone(parcel.records), None))
     }
 
     fn next_of_source(&mut self) -> Result<Work> {
-        let Surroundings { control, events, subtask, activator, .. } = &self.around;
+        let Surroundings { control, events, subtask, backlog, activator, .. } = &self.around;
         if control.is_due(self.epoch) {
             return Ok(Work::Barrier);
         }
@@ -243,10 +249,10 @@ impl ChainTask {
             return Ok(if control.is_last(self.epoch) { Work::Finish } else { Work::Wait });
         }
         let credit = &self.around.credits[self.around.chain as usize][*subtask as usize];
-        if !control.may_read(self.epoch) || credit.is_used_up() || source.has_to_wait(control) {
+        if !control.may_read(self.epoch) || credit.is_used_up() || source.has_to_wait(control) || backlog.is_high(activator) {
             return Ok(Work::Wait);
         }
-        match source.read()? {
+        match source.read(self.epoch)? {
             Read::Batch(batch, origin) => {
                 self.around.metrics.counts(*node, *subtask).add_in(batch.len() as u64);
                 Ok(Work::Batch(0, batch, Some(origin)))
@@ -344,7 +350,7 @@ impl ChainTask {
         for stage in &mut self.stages {
             match &mut stage.role {
                 Role::Source(source) => {
-                    let (node, subtask, splits) = (stage.node, self.around.subtask, source.positions());
+                    let (node, subtask, splits) = (stage.node, self.around.subtask, source.positions(epoch, self.around.subtask));
                     (self.around.events)(Event::Positions { node, subtask, epoch, splits });
                 }
                 Role::Operator(operator) => operator.barrier(epoch, aligned)?,
@@ -356,7 +362,12 @@ impl ChainTask {
         self.capabilities.iter_mut().for_each(|capability| capability.downgrade(&self.epoch));
         let held = std::mem::take(&mut self.held);
         for (at, parcel) in held {
-            if at == self.epoch { self.ready.push_back((at, parcel)) } else { self.held.push_back((at, parcel)) }
+            if at == self.epoch {
+                self.around.backlog.add(parcel.records.bytes());
+                self.ready.push_back((at, parcel));
+            } else {
+                self.held.push_back((at, parcel));
+            }
         }
         self.holding = (!self.held.is_empty()).then(clock::now);
         Ok(())

@@ -5,6 +5,7 @@
 //! dataflow goes through [`Control`], what it learns comes as [`Event`]s. Nothing here waits: for files and the network there are
 //! other threads.
 
+mod backlog;
 mod build;
 mod chain;
 mod control;
@@ -16,6 +17,7 @@ mod operator;
 mod parcel;
 mod sink;
 mod source;
+mod splits;
 
 pub use build::{Blueprint, Running, Splits, start};
 pub use control::Control;

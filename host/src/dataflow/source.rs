@@ -1,28 +1,34 @@
-//! [`SourceStage`]: reads the splits of one subtask, some of them in turn, at most at its rate.
+//! [`SourceStage`]: reads splits for one subtask, some of them in turn, at most at the source's rate.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::Control;
+use super::splits::{SharedSplits, Taken};
 use crate::clock;
-use crate::connectors::{RateLimit, SplitReader};
+use crate::connectors::{Source, SplitReader};
 use crate::error::Result;
-use crate::record::{Batch, SplitPosition};
+use crate::record::{Batch, Position, SplitPosition};
 
 /// A batch is what has arrived, up to this many records,
 const READ_RECORDS: usize = 1024;
 /// and about this many bytes.
 const READ_BYTES: usize = 64 << 10;
 
-/// The splits of one subtask of a source.
+/// What one subtask of a source reads.
 pub(super) struct SourceStage {
+    source: Arc<dyn Source>,
+    /// How many splits it reads in turn.
+    in_turn: usize,
+    /// Its splits: those that it was given at the start, and those that it has begun since.
     readers: Vec<(Arc<str>, Box<dyn SplitReader>)>,
     /// The readers that are read in turn, the next one first, by index,
     turn: VecDeque<usize>,
-    /// and those that begin when one of them has ended. Those that have ended are in neither.
+    /// and those that begin when one of them has ended. Those that have ended are in neither. When there is none left,
     waiting: VecDeque<usize>,
-    rate: Option<RateLimit>,
+    /// it begins one that no subtask has begun.
+    shared: Arc<SharedSplits>,
     /// Sources, by node, that must be worked off before it reads.
     waits: Vec<usize>,
     /// Sizes of the last batch, from which the next takes its room: records, bytes.
@@ -44,24 +50,42 @@ pub(super) struct Origin {
 pub(super) enum Read {
     /// Records, and where they were read.
     Batch(Batch, Origin),
-    /// The rate allows more after this time only.
+    /// It may read more after this time only.
     Later(Duration),
     /// All splits are at their end.
     Ended,
 }
 
 impl SourceStage {
-    /// Reads `in_turn` splits in turn, or all if there are fewer.
-    pub(super) fn new(readers: Vec<(Arc<str>, Box<dyn SplitReader>)>, in_turn: usize, rate: Option<RateLimit>, waits: Vec<usize>) -> Self {
-        let mut turn: VecDeque<usize> = (0..readers.len()).filter(|&index| !readers[index].1.position().ended).collect();
-        let waiting = turn.split_off(in_turn.max(1).min(turn.len()));
-        SourceStage { readers, turn, waiting, rate, waits, last: [0; 2], reported: false }
+    /// Begins with `splits`, which belong to this subtask.
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        splits: Vec<(Arc<str>, Position)>,
+        shared: Arc<SharedSplits>,
+        waits: Vec<usize>,
+    ) -> Result<Self> {
+        let in_turn = source.read_in_turn().max(1);
+        let mut turn: VecDeque<usize> = (0..splits.len()).filter(|&index| !splits[index].1.ended).collect();
+        let waiting = turn.split_off(in_turn.min(turn.len()));
+        let open = |(split, position): (Arc<str>, Position)| source.open(&split, &position).map(|reader| (split, reader));
+        let readers = splits.into_iter().map(open).collect::<Result<_>>()?;
+        Ok(SourceStage { source, in_turn, readers, turn, waiting, shared, waits, last: [0; 2], reported: false })
     }
 
-    pub(super) fn read(&mut self) -> Result<Read> {
-        while let Some(&index) = self.turn.front() {
+    /// Reads what belongs to `epoch`.
+    pub(super) fn read(&mut self, epoch: u64) -> Result<Read> {
+        loop {
+            if self.turn.len() < self.in_turn {
+                match self.shared.take(epoch) {
+                    Taken::Split(split) => self.begin(split)?,
+                    Taken::AfterBarrier if self.turn.is_empty() => return Ok(Read::Later(Duration::ZERO)),
+                    Taken::AfterBarrier | Taken::Nothing => {}
+                }
+            }
+            // Every split has ended, some only now.
+            let Some(&index) = self.turn.front() else { return Ok(Read::Ended) };
             let mut records = READ_RECORDS;
-            if let Some(rate) = &mut self.rate {
+            if let Some(mut rate) = self.shared.rate() {
                 let now = clock::now();
                 records = records.min(rate.allowed(now));
                 if records == 0 {
@@ -74,7 +98,7 @@ impl SourceStage {
             reader.read(&mut batch, records, READ_BYTES)?;
             self.turn.pop_front();
             self.turn.extend(if reader.position().ended { self.waiting.pop_front() } else { Some(index) });
-            if let Some(rate) = &mut self.rate {
+            if let Some(mut rate) = self.shared.rate() {
                 rate.take(batch.len());
             }
             // Otherwise the split has ended, and there is one less.
@@ -83,8 +107,13 @@ impl SourceStage {
                 return Ok(Read::Batch(batch, origin));
             }
         }
-        // Every split has ended, some only now.
-        Ok(Read::Ended)
+    }
+
+    fn begin(&mut self, split: Arc<str>) -> Result<()> {
+        let reader = self.source.open(&split, &Position::default())?;
+        self.turn.push_back(self.readers.len());
+        self.readers.push((split, reader));
+        Ok(())
     }
 
     /// A batch with the room that the last one needed, and an eighth more, since no two are quite the same.
@@ -103,13 +132,15 @@ impl SourceStage {
     }
 
     pub(super) fn is_ended(&self) -> bool {
-        self.turn.is_empty()
+        self.turn.is_empty() && self.shared.is_empty()
     }
 
-    pub(super) fn positions(&self) -> Vec<SplitPosition> {
+    /// Its splits at the barrier that ends `epoch`; the first subtask tells of those too that nobody has begun.
+    pub(super) fn positions(&self, epoch: u64, subtask: u16) -> Vec<SplitPosition> {
         let position =
             |(split, reader): &(Arc<str>, Box<dyn SplitReader>)| SplitPosition { split: split.to_string(), position: reader.position() };
-        self.readers.iter().map(position).collect()
+        let unread = if subtask == 0 { self.shared.report(epoch) } else { Vec::new() };
+        self.readers.iter().map(position).chain(unread).collect()
     }
 }
 
@@ -118,7 +149,30 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::record::Position;
+    use crate::connectors::RateLimit;
+
+    /// Splits `0`, `1`, … of so many records, each of `length` bytes.
+    struct FakeSource {
+        totals: Vec<u64>,
+        length: usize,
+        in_turn: usize,
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl Source for FakeSource {
+        fn splits(&self) -> Result<Vec<String>> {
+            Ok((0..self.totals.len()).map(|split| split.to_string()).collect())
+        }
+
+        fn read_in_turn(&self) -> usize {
+            self.in_turn
+        }
+
+        fn open(&self, split: &str, position: &Position) -> Result<Box<dyn SplitReader>> {
+            let total = self.totals[split.parse::<usize>().unwrap()];
+            Ok(Box::new(Fake { total, length: self.length, position: position.clone(), asked: Arc::clone(&self.asked) }))
+        }
+    }
 
     /// A split of `total` records, each of `length` bytes, and how often its position was asked for.
     struct Fake {
@@ -149,28 +203,40 @@ mod tests {
     }
 
     /// A stage over splits `0`, `1`, … with so many records, some of them read; and how often positions were asked for.
-    fn stage(splits: &[(u64, u64)], length: usize, in_turn: usize, rate: Option<RateLimit>) -> (SourceStage, Arc<AtomicUsize>) {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let reader = |(number, &(total, records)): (usize, &(u64, u64))| {
-            let position = Position { offset: records, records, ended: records == total };
-            let fake = Fake { total, length, position, asked: Arc::clone(&asked) };
-            (number.to_string().into(), Box::new(fake) as Box<dyn SplitReader>)
+    fn stage(splits: &[(u64, u64)], length: usize, in_turn: usize, rate: Option<u64>) -> (SourceStage, Arc<AtomicUsize>) {
+        let own = |(number, &(total, records)): (usize, &(u64, u64))| {
+            (number.to_string().into(), Position { offset: records, records, ended: records == total })
         };
-        (SourceStage::new(splits.iter().enumerate().map(reader).collect(), in_turn, rate, Vec::new()), asked)
+        shared_stage(splits.iter().enumerate().map(own).collect(), splits.iter().map(|(total, _)| *total), length, in_turn, &[], rate)
+    }
+
+    /// A stage with `own` splits, which shares those named `unread`.
+    fn shared_stage(
+        own: Vec<(Arc<str>, Position)>,
+        totals: impl IntoIterator<Item = u64>,
+        length: usize,
+        in_turn: usize,
+        unread: &[&str],
+        rate: Option<u64>,
+    ) -> (SourceStage, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let source = FakeSource { totals: totals.into_iter().collect(), length, in_turn, asked: Arc::clone(&asked) };
+        let shared = Arc::new(SharedSplits::new(unread.iter().map(|&split| split.into()), rate));
+        (SourceStage::new(Arc::new(source), own, shared, Vec::new()).unwrap(), asked)
     }
 
     /// Reads to the end: for each batch its split, its first record and its length.
     fn read_all(stage: &mut SourceStage) -> Vec<(usize, u64, usize)> {
         let mut batches = Vec::new();
         loop {
-            assert!(!stage.is_ended() || matches!(stage.read(), Ok(Read::Ended)));
-            match stage.read().unwrap() {
+            assert!(!stage.is_ended() || matches!(stage.read(1), Ok(Read::Ended)));
+            match stage.read(1).unwrap() {
                 Read::Batch(batch, origin) => batches.push((origin.split.parse().unwrap(), origin.first, batch.len())),
                 Read::Later(_) => panic!("it has no rate"),
                 Read::Ended => break,
             }
         }
-        assert!(stage.is_ended() && stage.positions().iter().all(|split| split.position.ended));
+        assert!(stage.is_ended() && stage.positions(1, 0).iter().all(|split| split.position.ended));
         batches
     }
 
@@ -194,9 +260,9 @@ mod tests {
     fn positions_are_those_of_all_splits_in_their_order_ended_ones_included() {
         let (mut stage, _) = stage(&[(5, 5), (2000, 0), (5, 0)], 1, 1, None);
         assert!(!stage.is_ended());
-        stage.read().unwrap();
+        stage.read(1).unwrap();
         let positions: Vec<_> =
-            stage.positions().into_iter().map(|split| (split.split, split.position.records, split.position.ended)).collect();
+            stage.positions(1, 0).into_iter().map(|split| (split.split, split.position.records, split.position.ended)).collect();
         assert_eq!(positions, [("0".into(), 5, true), ("1".into(), 1024, false), ("2".into(), 0, false)]);
     }
 
@@ -204,8 +270,8 @@ mod tests {
     fn without_splits_or_with_ended_ones_only_it_has_ended() {
         for splits in [&[][..], &[(3, 3), (0, 0)]] {
             let (mut stage, _) = stage(splits, 1, 1, None);
-            assert!(stage.is_ended() && matches!(stage.read().unwrap(), Read::Ended));
-            assert_eq!(stage.positions().len(), splits.len());
+            assert!(stage.is_ended() && matches!(stage.read(1).unwrap(), Read::Ended));
+            assert_eq!(stage.positions(1, 0).len(), splits.len());
         }
     }
 
@@ -216,7 +282,7 @@ mod tests {
         asked.store(0, Ordering::Relaxed);
         for _ in 0..50 {
             assert!(!stage.is_ended());
-            assert!(matches!(stage.read().unwrap(), Read::Batch(..)));
+            assert!(matches!(stage.read(1).unwrap(), Read::Batch(..)));
         }
         assert!(asked.load(Ordering::Relaxed) <= 3 * 50);
     }
@@ -226,7 +292,7 @@ mod tests {
         let (mut stage, _) = stage(&[(4096, 0)], 50, 1, None);
         for number in 0..4 {
             let room = stage.new_batch(READ_RECORDS).values;
-            let Read::Batch(batch, _) = stage.read().unwrap() else { panic!("there is more") };
+            let Read::Batch(batch, _) = stage.read(1).unwrap() else { panic!("there is more") };
             assert_eq!(batch.len(), 1024);
             assert_eq!(number > 0, room.ends.capacity() >= 1024 && room.bytes.capacity() >= 1024 * 50, "batch {number}");
             if number > 0 {
@@ -237,11 +303,24 @@ mod tests {
     }
 
     #[test]
+    fn a_split_that_nobody_has_begun_is_read_once_there_is_nothing_else() {
+        let (mut stage, _) = shared_stage(vec![("0".into(), Position::default())], [5, 2000, 7], 1, 1, &["1", "2"], None);
+        assert_eq!(read_all(&mut stage), [(0, 1, 5), (1, 1, 1024), (1, 1025, 976), (2, 1, 7)]);
+        let (mut stage, _) = shared_stage(Vec::new(), [5, 5], 1, 1, &["0", "1"], None);
+        assert!(!stage.is_ended());
+        let unread = |stage: &SourceStage, subtask| stage.positions(1, subtask).len();
+        assert_eq!([unread(&stage, 1), unread(&stage, 0)], [0, 2]);
+        // What is unread at this barrier is told, so that the barrier has to be passed first.
+        assert!(matches!(stage.read(1).unwrap(), Read::Later(Duration::ZERO)));
+        assert!(matches!(stage.read(2).unwrap(), Read::Batch(..)));
+    }
+
+    #[test]
     fn a_rate_is_read_in_grants_across_batches_and_splits() {
-        // A second ago: its burst of 50 ms is there.
-        let rate = RateLimit::new(100_000.0, clock::now().checked_sub(Duration::from_secs(1)).unwrap());
-        let (mut stage, _) = stage(&[(2000, 0), (10, 0), (10, 0), (1_000_000, 0)], 1, 1, Some(rate));
-        let mut next = || match stage.read().unwrap() {
+        let (mut stage, _) = stage(&[(2000, 0), (10, 0), (10, 0), (1_000_000, 0)], 1, 1, Some(100_000));
+        // Time that has passed, for a whole burst of 50 ms.
+        *stage.shared.rate().unwrap() = RateLimit::new(100_000.0, clock::now().checked_sub(Duration::from_secs(1)).unwrap());
+        let mut next = || match stage.read(1).unwrap() {
             Read::Batch(batch, _) => batch.len(),
             _ => panic!("there is more"),
         };
@@ -254,8 +333,8 @@ mod tests {
 
     #[test]
     fn a_low_rate_lets_its_first_record_wait() {
-        let (mut stage, _) = stage(&[(10, 0)], 1, 1, Some(RateLimit::new(5.0, clock::now())));
-        let Read::Later(wait) = stage.read().unwrap() else { panic!("nothing is allowed at the start") };
+        let (mut stage, _) = stage(&[(10, 0)], 1, 1, Some(5));
+        let Read::Later(wait) = stage.read(1).unwrap() else { panic!("nothing is allowed at the start") };
         assert!(wait <= Duration::from_millis(201) && !stage.is_ended());
     }
 }

@@ -59,6 +59,11 @@ impl Source for WordsSource {
         Ok((0..SPLITS).map(|split| format!("{split:02}")).collect())
     }
 
+    /// One after the other where they end.
+    fn read_in_turn(&self) -> usize {
+        if self.settings.lines.is_some() { 1 } else { usize::MAX }
+    }
+
     fn open(&self, split: &str, position: &Position) -> Result<Box<dyn SplitReader>> {
         self.check()?;
         let Some(number) = (0..SPLITS).find(|number| format!("{number:02}") == split) else {
