@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The key group of a key, given its hash ([`super::hash_key`]).
 #[inline]
 pub fn key_group(hash: u64, max_parallelism: u16) -> u16 {
-    // The remainder is below a u16.
-    (hash % u64::from(max_parallelism)) as u16
+    let max = u64::from(max_parallelism);
+    // The remainder is below a u16. Mostly it needs no division, which takes longer than all else that places a key.
+    (if max.is_power_of_two() { hash & (max - 1) } else { hash % max }) as u16
 }
 
 /// The subtask that owns a key group; as in Flink's `KeyGroupRangeAssignment`, so that ranges are contiguous and differ by one at most.

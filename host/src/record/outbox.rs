@@ -1,13 +1,16 @@
 //! [`Outbox`]: what an output port has emitted in one call, cut into batches for whoever takes it. Keys are hashed, placed and
 //! grouped here, once; every later hand works with the result.
 
-use super::dictionary::Dictionary;
+use super::dictionary::{Dictionary, Glimpse};
 use super::{Batch, hash_key, key_group, slice, subtask_of};
 
 /// A batch is closed when it holds this many records,
 pub const BATCH_RECORDS: usize = 8192;
 /// or this many bytes of values and keys.
 pub const BATCH_BYTES: usize = 128 << 10;
+
+/// So many keys are hashed and looked at before the first of them is placed.
+const AHEAD: usize = 32;
 
 /// In which forms the records of a port are needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,10 +69,16 @@ impl Outbox {
     /// Records with keys of their own, one for each.
     pub fn emit_fresh(&mut self, key_ends: &[u32], key_bytes: &[u8], value_ends: &[u32], value_bytes: &[u8], timestamps: &[i64]) {
         self.emit(value_ends, value_bytes, timestamps);
-        if let Some(keyed) = &mut self.keyed {
-            for index in 0..value_ends.len() {
-                let key = slice(key_ends, key_bytes, index);
-                keyed.push(key, hash_key(key), slice(value_ends, value_bytes, index), timestamps.get(index));
+        let Some(keyed) = &mut self.keyed else { return };
+        let mut ahead = [Ahead::default(); AHEAD];
+        for start in (0..value_ends.len()).step_by(AHEAD) {
+            let end = value_ends.len().min(start + AHEAD);
+            for (index, ahead) in (start..end).zip(&mut ahead) {
+                *ahead = keyed.look(slice(key_ends, key_bytes, index));
+            }
+            for (index, ahead) in (start..end).zip(&ahead) {
+                let (key, value) = (slice(key_ends, key_bytes, index), slice(value_ends, value_bytes, index));
+                keyed.push(key, ahead, value, timestamps.get(index));
             }
         }
     }
@@ -159,6 +168,14 @@ struct Known {
     target: u16,
 }
 
+/// What is known of a key before its turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ahead {
+    hash: u64,
+    target: u16,
+    glimpse: Glimpse,
+}
+
 #[derive(Debug)]
 struct Keyed {
     spread: Spread,
@@ -188,11 +205,17 @@ impl Keyed {
     }
 
     #[inline]
-    fn push(&mut self, key: &[u8], hash: u64, value: &[u8], timestamp: Option<&i64>) {
-        let owner = self.owner(hash);
-        let target = &mut self.targets[owner as usize];
+    fn look(&self, key: &[u8]) -> Ahead {
+        let hash = hash_key(key);
+        let target = self.owner(hash);
+        Ahead { hash, target, glimpse: self.targets[target as usize].dictionary.glimpse(hash) }
+    }
+
+    #[inline]
+    fn push(&mut self, key: &[u8], ahead: &Ahead, value: &[u8], timestamp: Option<&i64>) {
+        let target = &mut self.targets[ahead.target as usize];
         target.make_room(timestamp.is_none());
-        let index = target.place(key, hash);
+        let index = target.place(key, ahead.hash, ahead.glimpse);
         target.push(index, value, timestamp);
     }
 
@@ -206,7 +229,7 @@ impl Keyed {
         let target = &mut self.targets[known.target as usize];
         target.make_room(timestamp.is_none());
         if known.generation != target.dictionary.generation() {
-            known.index = target.place(call.keys.get(key), call.hashes[key]);
+            known.index = target.place(call.keys.get(key), call.hashes[key], Glimpse::default());
             known.generation = target.dictionary.generation();
         }
         target.push(known.index, value, timestamp);
@@ -231,14 +254,16 @@ impl Target {
 
     /// The index of a key in the open batch, which gets the key if it is new.
     #[inline]
-    fn place(&mut self, key: &[u8], hash: u64) -> u32 {
+    fn place(&mut self, key: &[u8], hash: u64, glimpse: Glimpse) -> u32 {
         let batch = &mut self.open.batch;
         let (keys, hashes) = (&mut batch.keys, &mut batch.hashes);
-        self.dictionary.find_or_insert(hash, hashes.len(), |index| hashes[index] == hash && keys.get(index) == key).unwrap_or_else(|new| {
-            keys.push(key);
-            hashes.push(hash);
-            new
-        })
+        self.dictionary.find_or_insert(hash, glimpse, hashes.len(), |index| hashes[index] == hash && keys.get(index) == key).unwrap_or_else(
+            |new| {
+                keys.push(key);
+                hashes.push(hash);
+                new
+            },
+        )
     }
 
     #[inline]

@@ -40,6 +40,9 @@ pub struct Slice {
 /// A slice is handed over when it has this many bytes.
 const SLICE_BYTES: usize = 256 << 10;
 
+/// So many slots are looked at before the first of them has its turn, so that memory is waited for once and not for each of them.
+const AHEAD: usize = 32;
+
 /// A part to which a single call adds without end, by writing to many large entries, is closed at this many bytes.
 const PART_BYTES: usize = 64 << 20;
 
@@ -78,9 +81,16 @@ impl Freezer {
             let list = &frozen.lists[state];
             let mut to = from;
             while to < list.len() && entries > 0 && frozen.changes.bytes() < SLICE_BYTES {
-                pass(&mut tables[state], list[to], frozen.mark, state, &mut frozen.changes);
-                to += 1;
-                entries -= 1;
+                let next = &list[to..list.len().min(to + AHEAD.min(entries))];
+                let mut waits = [false; AHEAD];
+                for (waits, &number) in waits.iter_mut().zip(next) {
+                    *waits = tables[state].slots[number as usize].written == frozen.mark;
+                }
+                for (_, &number) in waits.iter().zip(next).filter(|(waits, _)| **waits) {
+                    pass(&mut tables[state], number, frozen.mark, state, &mut frozen.changes);
+                }
+                to += next.len();
+                entries -= next.len();
             }
             frozen.at = if to == list.len() { (state + 1, 0) } else { (state, to) };
             if to < list.len() {
@@ -99,7 +109,8 @@ impl Freezer {
     }
 }
 
-/// A slot's turn in the list of snapshot `mark`: serialised unless that has happened, then clean; gone if it was a deletion.
+/// A slot's turn in the list of snapshot `mark`: serialised unless that has happened (it may be in the list twice), then clean; gone if
+/// it was a deletion.
 fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, changes: &mut Changes) {
     let slot = &mut table.slots[number as usize];
     if slot.written != mark {
