@@ -92,7 +92,7 @@ fn a_checkpoint_is_looked_into_and_begun_from_by_its_url() {
     here.set_job(&flights::job("").checkpoint(&bucket.settings("40ms").replace("check/points", "elsewhere")));
     here.run(&["-s", &url]).succeeds().says(&["resuming run 1 from checkpoint"]);
     assert_lines([there.lines("out"), here.lines("out")].concat(), flights::oracle(), "there and here");
-    let last = bucket.keys().into_iter().filter(|key| key.starts_with("elsewhere/job/run-0001/log/")).next_back().expect("a checkpoint");
+    let last = bucket.keys().into_iter().rfind(|key| key.starts_with("elsewhere/job/run-0001/log/")).expect("a checkpoint");
     let last: serde_json::Value = serde_json::from_slice(&bucket.get(&last).unwrap()).unwrap();
     assert_eq!(last["origin"], url, "{last}");
     here.run(&["-s", "s3://bucket/check/points/job"]).ends_with(6);
