@@ -17,9 +17,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("state", &["plan", "record"]),
     ("wasm", &["clock", "error", "plan", "record", "state"]),
     ("checkpoint", &["clock", "codec", "error", "plan", "record", "state"]),
+    ("cold", &["clock", "error", "state"]),
     ("connectors", &["clock", "error", "plan", "record"]),
     ("dataflow", &["clock", "error", "plan", "record", "state", "wasm", "connectors"]),
-    ("job", &["clock", "error", "plan", "record", "state", "wasm", "checkpoint", "connectors", "dataflow"]),
+    ("job", &["clock", "error", "plan", "record", "state", "wasm", "checkpoint", "cold", "connectors", "dataflow"]),
     ("cli", &["clock", "config", "error", "job", "plan", "record", "telemetry"]),
 ];
 
@@ -29,6 +30,7 @@ const HOMES: &[(&str, &str)] = &[
     ("wasmtime_wasi", "wasm/"),
     ("timely", "dataflow/"),
     ("object_store", "checkpoint/store"),
+    ("fjall", "cold/"),
     ("rustls", "checkpoint/store"),
     ("bincode", "codec"),
     ("clap", "cli/"),
@@ -38,7 +40,7 @@ const HOMES: &[(&str, &str)] = &[
 ];
 
 /// Synchronous: a worker thread never waits for the network.
-const SYNCHRONOUS: &[&str] = &["state/", "wasm/", "dataflow/", "connectors/", "record/", "plan/"];
+const SYNCHRONOUS: &[&str] = &["state/", "cold/", "wasm/", "dataflow/", "connectors/", "record/", "plan/"];
 
 /// The checkpoint protocol, plans and state: facts in, decision out.
 const PURE: &[&str] = &[
