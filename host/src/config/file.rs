@@ -1,4 +1,4 @@
-//! The job file as a whole: its text, `format`, `[job]`, `[checkpoint]`, and what its nodes make together.
+//! The job file as a whole: its text, `format`, `[job]`, `[checkpoint]`, `[state]`, and what its nodes make together.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use toml::de::DeTable;
 use super::faults::Faults;
 use super::section::Section;
 use super::setting::{JobName, Whole};
-use super::{Overrides, bucket, checkpoint, links, locations, nodes, restart};
+use super::{Overrides, bucket, checkpoint, links, locations, nodes, restart, state};
 use crate::plan::{CheckpointSettings, Plan, Restart};
 
 /// The format of job files that this version reads.
@@ -39,13 +39,23 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
     }
     let job = job(&mut root, overrides);
     let checkpoint = checkpoint(&mut root, base);
-    let drafts = nodes::read(&mut root, base);
+    let state = state::read(&mut root, base, checkpoint.interval.is_some());
+    let drafts = nodes::read(&mut root, base, &state);
     root.finish();
     let name = job.as_ref().and_then(|job| job.name.clone());
     locations::check(faults, &drafts, name.as_ref().map(|name| checkpoint.dir.join(name)).as_ref());
     let nodes = links::connect(faults, drafts);
     let Job { parallelism, max_parallelism, restart, .. } = job?;
-    Some(Plan { file: faults.file().into(), name: name?, parallelism, max_parallelism, restart, checkpoint, nodes: nodes? })
+    Some(Plan {
+        file: faults.file().into(),
+        name: name?,
+        parallelism,
+        max_parallelism,
+        restart,
+        checkpoint,
+        state_dir: state.dir,
+        nodes: nodes?,
+    })
 }
 
 /// Whether the rest of the file can be judged. A missing `format` is a fault like others; another one makes all else meaningless.

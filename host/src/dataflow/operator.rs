@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::plan::{OnError, OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
 use crate::state::{Keys, OperatorSnapshot, SubtaskState};
-use crate::wasm::{Component, Context, Instance};
+use crate::wasm::{Cause, Component, Context, Instance};
 
 /// Entries of frozen state that are serialised between two batches.
 const SLICE_ENTRIES: usize = 4096;
@@ -94,6 +94,7 @@ impl OperatorStage {
         match processed {
             Ok(()) if broadcast => self.keep_all(&arrived, emitted)?,
             Ok(()) => self.keep(&arrived, 0, emitted)?,
+            Err(failure) if failure.cause == Cause::Disk => return Err(self.place.disk_failed(&failure)),
             Err(failure) if broadcast || self.place.settings.on_error == OnError::Fail => return Err(self.blame(&arrived, failure)),
             Err(failure) => self.isolate(&arrived, failure, emitted)?,
         }

@@ -1,6 +1,8 @@
 //! Beginning an attempt: what to restore from, read and checked before anything is changed; then the claim, and what the checkpoint
 //! still has to publish.
 
+use std::sync::Arc;
+
 use crate::checkpoint::decide::{RestorePoint, next_epoch, point_at, restore_point};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::LogEntry;
@@ -9,6 +11,8 @@ use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
 use super::Options;
+use super::local::Local;
+use super::migrate::{Migrations, apart};
 use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::{self, Beginning};
@@ -104,13 +108,17 @@ async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint) -> Re
 }
 
 async fn read(store: &Store, point: Option<&RestorePoint>, prepared: &Prepared) -> Result<Beginning> {
-    match point {
-        None => Ok(Beginning::default()),
-        Some(point) => {
-            let migrations = restore::check(&point.manifest, prepared).await?;
-            restore::read(store, point, prepared, &migrations).await
-        }
-    }
+    let migrations = match point {
+        None => Migrations::new(),
+        Some(point) => restore::check(&point.manifest, prepared).await?,
+    };
+    let plan = Arc::clone(&prepared.plan);
+    let local = Arc::new(apart(move || Local::create(&plan)).await?);
+    let beginning = match point {
+        None => Beginning::default(),
+        Some(point) => restore::read(store, point, prepared, &migrations, &local).await?,
+    };
+    restore::complete(beginning, prepared, local).await
 }
 
 async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Choice>> {

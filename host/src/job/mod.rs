@@ -8,6 +8,7 @@ mod commit;
 mod controller;
 mod cycle;
 mod inspect;
+mod local;
 mod migrate;
 mod notice;
 mod order;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::plan::{CheckpointSettings, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings};
+use crate::plan::{
+    CheckpointSettings, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, StateSettings, WordsSettings,
+};
 
 fn schema(text: &str) -> Schema {
     Schema(text.into())
@@ -42,6 +44,7 @@ fn operator() -> NodeKind {
         component: "c.wasm".into(),
         config: serde_json::json!({}),
         limits: Limits::default(),
+        state: StateSettings::default(),
         grants: Grants::default(),
         on_error: OnError::Fail,
         max_errors: 1,
@@ -63,6 +66,7 @@ fn plan(nodes: Vec<(&str, NodeKind, &[&str])>) -> Plan {
         max_parallelism: 128,
         restart: Restart::None,
         checkpoint: CheckpointSettings::new(PathBuf::from("/c").into()),
+        state_dir: "/s".into(),
         nodes: (nodes.into_iter())
             .map(|(uid, kind, inputs)| Node { uid: uid.into(), kind, inputs: inputs.iter().map(|text| edge(text)).collect() })
             .collect(),
