@@ -17,6 +17,8 @@ mod degraded;
 #[cfg(test)]
 mod disk_full;
 #[cfg(test)]
+mod disk_state;
+#[cfg(test)]
 mod environment;
 #[cfg(test)]
 mod errors;

@@ -9,7 +9,8 @@ use crate::sums;
 const LINES: u64 = 24_000;
 const REMAINDERS: u64 = 97;
 
-fn job(source: &str) -> JobFile {
+/// Lines `key,number` go into maps and aggregates for each key.
+pub fn job(source: &str) -> JobFile {
     JobFile::new("40ms")
         .source("lines", source)
         .operator("pairs", "fixture-pairs", &["lines"], "")
@@ -55,7 +56,7 @@ fn told<'a, F: std::fmt::Display + 'a>(entries: impl IntoIterator<Item = (&'a F,
 }
 
 /// The lines of the sink.
-fn oracle(input: &[String]) -> Vec<String> {
+pub fn oracle(input: &[String]) -> Vec<String> {
     let mut keys: BTreeMap<&str, Oracle> = BTreeMap::new();
     let mut lines = Vec::new();
     for line in input {

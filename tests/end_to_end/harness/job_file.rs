@@ -3,11 +3,12 @@
 use super::guest;
 
 /// A job file.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct JobFile {
     job: String,
     restart: String,
     checkpoint: String,
+    state: String,
     nodes: String,
 }
 
@@ -15,7 +16,7 @@ impl JobFile {
     /// A job without nodes, named `job`, whose checkpoints go to `checkpoints` at the given interval, and which fails when an attempt does.
     pub fn new(interval: &str) -> Self {
         let checkpoint = format!("interval = \"{interval}\"\ndir = \"checkpoints\"\n");
-        JobFile { job: "name = \"job\"\n".into(), restart: "strategy = \"none\"\n".into(), checkpoint, nodes: String::new() }
+        JobFile { job: "name = \"job\"\n".into(), restart: "strategy = \"none\"\n".into(), checkpoint, ..JobFile::default() }
     }
 
     /// Adds a line to `[job]`.
@@ -33,6 +34,12 @@ impl JobFile {
     /// Replaces the lines of `[checkpoint]`.
     pub fn checkpoint(mut self, lines: &str) -> Self {
         self.checkpoint = format!("{lines}\n");
+        self
+    }
+
+    /// Replaces the lines of `[state]`.
+    pub fn state(mut self, lines: &str) -> Self {
+        self.state = format!("{lines}\n");
         self
     }
 
@@ -74,7 +81,7 @@ impl JobFile {
 
     /// The text.
     pub fn text(&self) -> String {
-        let JobFile { job, restart, checkpoint, nodes } = self;
-        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{checkpoint}{nodes}\n[job.restart]\n{restart}")
+        let JobFile { job, restart, checkpoint, state, nodes } = self;
+        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{checkpoint}\n[state]\n{state}{nodes}\n[job.restart]\n{restart}")
     }
 }
