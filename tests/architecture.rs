@@ -19,9 +19,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("state", &["plan", "record"]),
     ("wasm", &["clock", "error", "plan", "record", "state"]),
     ("checkpoint", &["clock", "codec", "durable", "error", "plan", "record", "state", "tls"]),
+    ("cold", &["clock", "error", "state"]),
     ("connectors", &["clock", "durable", "error", "plan", "record"]),
     ("dataflow", &["clock", "error", "plan", "record", "state", "wasm", "connectors"]),
-    ("job", &["clock", "error", "plan", "record", "state", "wasm", "checkpoint", "connectors", "dataflow"]),
+    ("job", &["clock", "error", "plan", "record", "state", "wasm", "checkpoint", "cold", "connectors", "dataflow"]),
     ("service", &["clock", "config", "durable", "error", "job", "plan", "record", "telemetry", "wasm"]),
     ("api", &["clock", "error", "job", "plan", "service", "tls"]),
     ("cli", &["api", "clock", "config", "error", "job", "plan", "record", "service", "telemetry", "tls"]),
@@ -33,6 +34,7 @@ const HOMES: &[(&str, &str)] = &[
     ("wasmtime_wasi", "wasm/"),
     ("timely", "dataflow/"),
     ("object_store", "checkpoint/store"),
+    ("fjall", "cold/"),
     ("rustls", "tls"),
     ("axum", "api/"),
     ("axum_server", "api/"),
@@ -46,7 +48,7 @@ const HOMES: &[(&str, &str)] = &[
 ];
 
 /// Synchronous: a worker thread never waits for the network.
-const SYNCHRONOUS: &[&str] = &["state/", "wasm/", "dataflow/", "connectors/", "record/", "plan/"];
+const SYNCHRONOUS: &[&str] = &["state/", "cold/", "wasm/", "dataflow/", "connectors/", "record/", "plan/"];
 
 /// The checkpoint protocol, plans and state: facts in, decision out.
 const PURE: &[&str] = &[

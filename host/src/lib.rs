@@ -20,6 +20,7 @@ pub mod state;
 
 // Row 3: the outside world, each part on its own.
 pub mod checkpoint;
+pub mod cold;
 pub mod connectors;
 pub mod wasm;
 

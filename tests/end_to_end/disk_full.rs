@@ -8,11 +8,11 @@ use crate::harness::{JobFile, Place, Random, assert_lines};
 use crate::sums;
 
 /// A small file system, unmounted when dropped.
-struct Disk(PathBuf);
+pub struct Disk(PathBuf);
 
 impl Disk {
     /// Mounts one with room for some KiB. None, with the reason printed, where that is not allowed.
-    fn mount(path: PathBuf, room: usize) -> Option<Disk> {
+    pub fn mount(path: PathBuf, room: usize) -> Option<Disk> {
         fs::create_dir_all(&path).unwrap();
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "cofferdam-test"]).arg(&path).output();
         match mounted {

@@ -220,6 +220,22 @@ fn state_goes_from_version_to_version_and_back_exactly() {
     check(&place.lines("out"), &input, &[("v1", v1), ("v2", v2), ("v3", v3), ("v2-back", back), ("v3", end)]);
 }
 
+#[test]
+fn state_on_disk_goes_from_version_to_version_exactly() {
+    let mut random = Random::new(43);
+    let input = sums::input(&mut random, 0, 24_000);
+    let place = place(&input);
+    let on_disk = |version: &str, rates: [&str; 2]| job(version, rates).state("backend = \"disk\"\nmemory = \"64KiB\"");
+    place.set_job(&on_disk("v1", SLOW));
+    kill_and_resume(&place, &mut random, 2, FIRST, some_checkpoints);
+    let migrated = position(&place);
+    place.set_job(&on_disk("v2", SLOW));
+    kill_and_resume(&place, &mut random, 2, &["2", "3"], some_checkpoints);
+    place.set_job(&on_disk("v2", FAST));
+    place.run(&["-p", "3"]).succeeds();
+    check(&place.lines("out"), &input, &[("v1", migrated), ("v2", [input.len(), rules().len()])]);
+}
+
 /// The checkpoint stays what it was until there is a newer one, also when it was brought from another run.
 #[test]
 fn a_migration_that_leaves_no_checkpoint_leaves_no_trace() {

@@ -19,6 +19,8 @@ mod degraded;
 #[cfg(test)]
 mod disk_full;
 #[cfg(test)]
+mod disk_state;
+#[cfg(test)]
 mod endurance;
 #[cfg(test)]
 mod environment;

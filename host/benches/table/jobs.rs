@@ -19,6 +19,8 @@ struct Words {
     lines: u64,
     parallelism: u16,
     interval: Option<&'static str>,
+    /// Lines of `[state]`.
+    state: &'static str,
 }
 
 impl Words {
@@ -33,7 +35,7 @@ impl Words {
 
     fn toml(&self) -> String {
         let interval = self.interval.map(|interval| format!("interval = \"{interval}\"\n")).unwrap_or_default();
-        let Words { keys, distribution, lines, parallelism, .. } = self;
+        let Words { keys, distribution, lines, parallelism, state, .. } = self;
         format!(
             r#"format = 1
 [job]
@@ -41,6 +43,8 @@ name = "words"
 parallelism = {parallelism}
 [checkpoint]
 {interval}dir = "checkpoints"
+[state]
+{state}
 [[source]]
 uid = "lines"
 type = "generator"
@@ -88,7 +92,7 @@ fn rates(words: &Words) -> (f64, f64) {
 
 /// `word-count` with checkpoints every second.
 pub(crate) fn words() -> Vec<Row> {
-    let job = |keys, parallelism, lines| Words { keys, distribution: "zipf", lines, parallelism, interval: Some("1s") };
+    let job = |keys, parallelism, lines| Words { keys, distribution: "zipf", lines, parallelism, interval: Some("1s"), state: "" };
     let (one, one_cpu) = rates(&job(10_000, 1, 4_000_000));
     let (two, two_cpu) = rates(&job(10_000, 2, 8_000_000));
     let (many, many_cpu) = rates(&job(1_000_000, 1, 2_000_000));
@@ -101,9 +105,23 @@ pub(crate) fn words() -> Vec<Row> {
     ]
 }
 
+/// `word-count` with state on disk: where all of it has room in memory, and where a tenth has.
+pub(crate) fn disk() -> Vec<Row> {
+    let job = |keys, lines, state| Words { keys, distribution: "zipf", lines, parallelism: 1, interval: Some("1s"), state };
+    let row = |what: &str, words: Words| {
+        let (wall, cpu) = rates(&words);
+        Row(format!("word-count on disk, {what}"), format!("{wall:.2} M words/s, {cpu:.2} M words per CPU-second"))
+    };
+    vec![
+        row("10 k keys", job(10_000, 4_000_000, "backend = \"disk\"")),
+        row("1 M keys", job(1_000_000, 2_000_000, "backend = \"disk\"")),
+        row("1 M keys with memory for a tenth", job(1_000_000, 300_000, "backend = \"disk\"\nmemory = \"20MiB\"")),
+    ]
+}
+
 /// 1 M keys, evenly drawn, so that nearly all are written between two barriers a second apart.
 pub(crate) fn pauses() -> Vec<Row> {
-    let job = |interval| Words { keys: 1_000_000, distribution: "uniform", lines: 3_000_000, parallelism: 2, interval };
+    let job = |interval| Words { keys: 1_000_000, distribution: "uniform", lines: 3_000_000, parallelism: 2, interval, state: "" };
     let mut rows = Vec::new();
     let mut base = f64::NAN;
     for interval in [None, Some("1s"), Some("200ms")] {
@@ -132,7 +150,7 @@ pub(crate) fn pauses() -> Vec<Row> {
 pub(crate) fn start() -> Vec<Row> {
     let dir = tempfile::tempdir().expect("a directory");
     let job = dir.path().join("job.toml");
-    let words = Words { keys: 100, distribution: "uniform", lines: 1, parallelism: 1, interval: Some("1s") };
+    let words = Words { keys: 100, distribution: "uniform", lines: 1, parallelism: 1, interval: Some("1s"), state: "" };
     // Lines pass through an operator to standard output.
     let (source, _) =
         words.toml().split_once("[[operator]]").map(|(source, rest)| (source.to_owned(), rest.to_owned())).expect("operators");
@@ -170,7 +188,7 @@ pub(crate) fn start() -> Vec<Row> {
 fn idle() -> String {
     let dir = tempfile::tempdir().expect("a directory");
     let job = dir.path().join("job.toml");
-    let words = Words { keys: 100, distribution: "uniform", lines: 1000, parallelism: 1, interval: Some("1s") };
+    let words = Words { keys: 100, distribution: "uniform", lines: 1000, parallelism: 1, interval: Some("1s"), state: "" };
     std::fs::write(&job, words.toml().replace("seed = 1", "seed = 1\nrate = 1")).expect("a writable directory");
     let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
         .arg("run")

@@ -18,8 +18,9 @@ struct Row(String, String);
 fn main() {
     // `cargo bench -- FILTER` runs the parts whose name contains the filter.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let parts: [(&str, Part); 7] = [
+    let parts: [(&str, Part); 8] = [
         ("words", jobs::words),
+        ("disk", jobs::disk),
         ("pauses", jobs::pauses),
         ("errors", errors::errors),
         ("start", jobs::start),

@@ -1,4 +1,4 @@
-//! The job file as a whole, and the host file: their text, `format`, `[job]`, `[checkpoint]`, and what its nodes make together.
+//! The job file as a whole, and the host file: their text, `format`, `[job]`, `[checkpoint]`, `[state]`, and what its nodes make together.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::checkpoint::Draft;
 use super::faults::Faults;
 use super::section::Section;
 use super::setting::{JobName, Whole};
-use super::{Overrides, links, locations, nodes, restart};
+use super::{Overrides, links, locations, nodes, restart, state};
 use crate::plan::{Plan, Restart};
 
 /// The format of job files and host files that this version reads.
@@ -61,7 +61,8 @@ pub(super) fn read(faults: &Faults, base: &Path, defaults: Defaults, overrides: 
     let job = job(&mut root, &restart, overrides);
     read_checkpoint(&mut root, base, &mut checkpoint);
     let checkpoint = checkpoint.finish(base);
-    let drafts = nodes::read(&mut root, base);
+    let state = state::read(&mut root, base, checkpoint.interval.is_some());
+    let drafts = nodes::read(&mut root, base, &state);
     root.finish();
     let name = job.as_ref().and_then(|job| job.name.clone());
     locations::check(faults, &drafts, name.as_ref().map(|name| checkpoint.dir.join(name)).as_ref());
@@ -76,6 +77,7 @@ pub(super) fn read(faults: &Faults, base: &Path, defaults: Defaults, overrides: 
         max_parallelism,
         restart,
         checkpoint,
+        state_dir: state.dir,
         nodes: nodes?,
     })
 }

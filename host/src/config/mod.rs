@@ -17,6 +17,7 @@ mod restart;
 mod secrets;
 mod section;
 mod setting;
+mod state;
 
 use std::fs::File;
 use std::io::{self, Read};

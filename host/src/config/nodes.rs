@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::faults::Span;
 use super::section::{Section, one_of};
 use super::setting::{AtLeast, ComponentName, LocalPath, Setting, Uid, Whole};
-use super::{grants, limits};
+use super::{grants, limits, state};
 use crate::plan::{
     ComponentRef, Distribution, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings,
 };
@@ -41,18 +41,18 @@ pub(super) enum Role {
 }
 
 /// All nodes in the order of sources, operators, sinks, each as they stand in the file.
-pub(super) fn read(root: &mut Section<'_>, base: &Path) -> Vec<Draft> {
+pub(super) fn read(root: &mut Section<'_>, base: &Path, state: &state::Defaults) -> Vec<Draft> {
     root.require("source", "a job reads from at least one `[[source]]`");
     root.require("sink", "a job writes to at least one `[[sink]]`");
     let mut drafts = Vec::new();
     for (key, role) in [("source", Role::Source), ("operator", Role::Operator), ("sink", Role::Sink)] {
-        drafts.extend(root.sections(key).into_iter().map(|section| draft(section, key, role, base)));
+        drafts.extend(root.sections(key).into_iter().map(|section| draft(section, key, role, base, state)));
     }
     drafts
 }
 
-fn draft(section: Section<'_>, key: &str, role: Role, base: &Path) -> Draft {
-    let mut reader = Reader { section, base, location: None };
+fn draft(section: Section<'_>, key: &str, role: Role, base: &Path, state: &state::Defaults) -> Draft {
+    let mut reader = Reader { section, base, state, location: None };
     let uid = reader.section.uid(key);
     let renamed_from = reader.section.optional::<Uid>("renamed-from").map(|uid| Spanned::new(uid.span(), uid.into_inner().0));
     let inputs = reader.inputs(role);
@@ -78,6 +78,7 @@ const MAX_ERRORS: u64 = 1000;
 struct Reader<'a> {
     section: Section<'a>,
     base: &'a Path,
+    state: &'a state::Defaults,
     location: Option<Spanned<PathBuf>>,
 }
 
@@ -130,12 +131,13 @@ impl Reader<'_> {
         });
         let config = self.section.json("config");
         let limits = limits::read(&mut self.section);
+        let state = state::read_operator(&mut self.section, self.state);
         let grants = grants::read(&mut self.section);
         let policies = [("fail", OnError::Fail), ("skip", OnError::Skip), ("dead-letter", OnError::DeadLetter)];
         let on_error = self.section.choice("on-error", &policies).unwrap_or_default();
         let max_errors = self.optional::<AtLeast<1>>("max-errors").map_or(MAX_ERRORS, |errors| errors.0);
         let config = config.unwrap_or_else(|| Value::Object(Default::default()));
-        Some(OperatorSettings { component: component?, config, limits, grants, on_error, max_errors })
+        Some(OperatorSettings { component: component?, config, limits, state, grants, on_error, max_errors })
     }
 
     fn sink(&mut self) -> Option<SinkSettings> {

@@ -9,8 +9,8 @@ use proptest::sample::subsequence;
 use super::*;
 use crate::error::Problem;
 use crate::plan::{
-    Access, CheckpointSettings, ComponentRef, Compression, Distribution, Input, Limits, Mode, NodeKind, OnCancel, Restart, SinkSettings,
-    SourceKind, Variable, WordsSettings,
+    Access, Backend, CheckpointSettings, ComponentRef, Compression, Distribution, Input, Limits, Mode, NodeKind, OnCancel, Restart,
+    SinkSettings, SourceKind, StateSettings, Variable, WordsSettings,
 };
 
 const GOOD: &str = r#"format = 1
@@ -187,6 +187,37 @@ fn a_pause_between_checkpoints_that_overlap_is_refused_at_both_lines() {
     assert_eq!((*first, *second), (ADDED + 1, ADDED + 3));
     assert!(overlap.starts_with("[checkpoint]: `max-concurrent` lets checkpoints overlap"), "{overlap}");
     assert!(pause.starts_with("[checkpoint]: `min-pause` is kept between one checkpoint and the next"), "{pause}");
+}
+
+#[test]
+fn state_lies_where_the_job_says_or_the_operator() {
+    let of = |lines: &str| {
+        let (plan, dir) = load_with(&with(lines), &Overrides::default()).unwrap();
+        let NodeKind::Operator(operator) = &plan.nodes[1].kind else { panic!("{:?}", plan.nodes[1]) };
+        (operator.state, plan.state_dir.strip_prefix(&dir).unwrap().to_owned())
+    };
+    let (memory, disk) = (Backend::Memory, Backend::Disk);
+    let settings = |backend, mib: u64| StateSettings { backend, memory: mib << 20 };
+    assert_eq!(of(""), (settings(memory, 256), "local-state".into()));
+    let section = "[state]\nbackend = \"disk\"\nmemory = \"1GiB\"\ndir = \"scratch\"\n[checkpoint]\ninterval = \"1s\"\n";
+    assert_eq!(of(section), (settings(disk, 1024), "scratch".into()));
+    let own = |lines: &str| {
+        let text = with(section).replace("component = \"op.wasm\"\n", &format!("component = \"op.wasm\"\n{lines}\n"));
+        let (plan, _) = load_with(&text, &Overrides::default()).unwrap();
+        let NodeKind::Operator(operator) = &plan.nodes[1].kind else { panic!("{:?}", plan.nodes[1]) };
+        operator.state
+    };
+    assert_eq!(own("state = { backend = \"memory\" }"), settings(memory, 1024));
+    assert_eq!(own("state = { memory = \"2MiB\" }"), settings(disk, 2));
+}
+
+#[test]
+fn state_on_disk_needs_checkpoints() {
+    let found = problems(&with("[state]\nbackend = \"disk\"\n"));
+    let [problem] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(problem.line(), ADDED);
+    assert!(problem.message.starts_with("[state]: state leaves memory for the disk once it is in a checkpoint"), "{}", problem.message);
+    assert!(problem.help.as_ref().is_some_and(|help| help.contains("`interval`")));
 }
 
 #[test]

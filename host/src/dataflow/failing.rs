@@ -14,6 +14,7 @@ use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::plan::OnError;
 use crate::record::{Batch, Column, Outbox};
+use crate::state::ColdFault;
 use crate::wasm::{Cause, Failure, Instance, Rejected};
 
 /// The longest that a call may take while the guilty record of a failed batch is looked for. A single record always has the operator's
@@ -192,14 +193,17 @@ impl OperatorStage {
     }
 
     /// Runs records `from..to`, on a fresh instance if the one at hand is `spent`: a call has failed on it. The outer error ends the
-    /// search: the job is being cancelled, or no instance could be opened.
+    /// search: the job is being cancelled, no instance could be opened, or the disk has failed.
     fn attempt(&mut self, whole: &Arrived<'_>, from: usize, to: usize, spent: bool) -> Result<Result<(), Failure>> {
         if self.place.control.is_cancelled() {
             return Err(Error::new(Kind::Job, "the job has ended while a record that fails was looked for"));
         }
         let limit = self.place.settings.limits.time;
         self.ready(spent, if to - from == 1 { limit } else { limit.min(PROBE_TIME) })?;
-        Ok(self.instance().process(u32::from(whole.port), &mut part(whole.batch, from, to)))
+        match self.instance().process(u32::from(whole.port), &mut part(whole.batch, from, to)) {
+            Err(failure) if failure.cause == Cause::Disk => Err(self.place.disk_failed(&failure)),
+            processed => Ok(processed),
+        }
     }
 
     /// Has an instance ready whose calls may take as long as `time`: a fresh one if the one at hand is spent.
@@ -229,6 +233,9 @@ impl OperatorStage {
 impl OperatorPlace {
     /// What failed, naming operator and subtask.
     pub(super) fn error(&self, what: &str, failure: &Failure, blame: Blame) -> Error {
+        if failure.cause == Cause::Disk {
+            return self.disk_failed(failure);
+        }
         let message = format!("operator `{}`, subtask {}: {what}: {}", self.context.operator, self.subtask, failure.message);
         let help = match failure.cause {
             Cause::Limit(limit) => {
@@ -243,6 +250,12 @@ impl OperatorPlace {
         };
         let error = Error::new(Kind::Job, message).help(help);
         if blame == Blame::Operator { error } else { error.about_a_record() }
+    }
+
+    /// State on the local disk can't be reached, which no record is to blame for.
+    pub(super) fn disk_failed(&self, failure: &Failure) -> Error {
+        let message = format!("operator `{}`, subtask {}: {}", self.context.operator, self.subtask, failure.message);
+        Error::new(Kind::Storage, message).help(ColdFault::HELP)
     }
 }
 

@@ -14,8 +14,8 @@ use crate::clock;
 use crate::error::Result;
 use crate::plan::{OnError, OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
-use crate::state::{OperatorSnapshot, SubtaskState};
-use crate::wasm::{Component, Context, Instance};
+use crate::state::{Keys, OperatorSnapshot, SubtaskState};
+use crate::wasm::{Cause, Component, Context, Instance};
 
 /// Entries of frozen state that are serialised between two batches.
 const SLICE_ENTRIES: usize = 4096;
@@ -60,7 +60,7 @@ pub(super) struct OperatorStage {
 enum Finish {
     NotYet,
     /// Keys still to be handed to it.
-    Keys(std::vec::IntoIter<(u16, u32)>),
+    Keys(Keys),
     Done,
 }
 
@@ -102,6 +102,7 @@ impl OperatorStage {
         match processed {
             Ok(()) if broadcast => self.keep_all(&arrived, emitted)?,
             Ok(()) => self.keep(&arrived, 0, emitted)?,
+            Err(failure) if failure.cause == Cause::Disk => return Err(self.place.disk_failed(&failure)),
             Err(failure) if broadcast || self.place.settings.on_error == OnError::Fail => return Err(self.blame(&arrived, failure)),
             Err(failure) => self.isolate(&arrived, failure, emitted)?,
         }
@@ -168,16 +169,12 @@ impl OperatorStage {
     /// All its input has ended: calls the finish hook for some more keys. Returns whether it is done.
     pub(super) fn finish(&mut self, emitted: &mut Emitted) -> Result<bool> {
         let mut keys = match std::mem::replace(&mut self.finish, Finish::Done) {
-            Finish::NotYet if self.place.component.descriptor().finish_hook => self.instance().state().keys(clock::wall_ms()).into_iter(),
+            Finish::NotYet if self.place.component.descriptor().finish_hook => self.instance().state().keys(clock::wall_ms()),
             Finish::NotYet | Finish::Done => return Ok(true),
             Finish::Keys(keys) => keys,
         };
         let mut call = Batch::default();
-        for place in keys.by_ref().take(FINISH_KEYS) {
-            let (key, hash) = self.instance().state().key(place);
-            call.keys.push(&key);
-            call.hashes.push(hash);
-        }
+        self.instance().state().next_keys(&mut keys, FINISH_KEYS, &mut call);
         let last = call.keys.is_empty();
         let finished = self.instance().finish(&mut call);
         finished.map_err(|failure| self.place.error("its finish hook", &failure, Blame::Operator))?;

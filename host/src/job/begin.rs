@@ -1,6 +1,8 @@
 //! Beginning an attempt: what to restore from, read and checked before anything is changed; then the claim, and what the checkpoint
 //! still has to publish.
 
+use std::sync::Arc;
+
 use crate::checkpoint::decide::{RestorePoint, next_epoch, point_at, restore_point};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{Claim, LogEntry, Trigger};
@@ -9,6 +11,8 @@ use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
 use super::fallback::{FellBack, newest_whole};
+use super::local::Local;
+use super::migrate::apart;
 use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::{self, Beginning};
@@ -130,11 +134,22 @@ async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint) -> Re
 
 /// Reads a checkpoint, whose manifest speaks in the job's terms from then on.
 async fn read(store: &Store, point: Option<&mut RestorePoint>, prepared: &Prepared, options: &Options) -> Result<Beginning> {
-    let Some(point) = point else { return Ok(Beginning::default()) };
     let has_state = |node: usize| prepared.components[node].as_ref().is_some_and(|component| !component.descriptor().states.is_empty());
-    let settled = settle(&mut point.manifest, &prepared.plan, options.allow_non_restored_state, has_state)?;
-    let migrations = restore::check(&point.manifest, prepared).await?;
-    restore::read(store, point, prepared, &migrations, settled).await
+    let checked = match point {
+        None => None,
+        Some(point) => {
+            let settled = settle(&mut point.manifest, &prepared.plan, options.allow_non_restored_state, has_state)?;
+            let migrations = restore::check(&point.manifest, prepared).await?;
+            Some((point, migrations, settled))
+        }
+    };
+    let plan = Arc::clone(&prepared.plan);
+    let local = Arc::new(apart(move || Local::create(&plan)).await?);
+    let beginning = match checked {
+        None => Beginning::default(),
+        Some((point, migrations, settled)) => restore::read(store, point, prepared, &migrations, &local, settled).await?,
+    };
+    restore::complete(beginning, prepared, local).await
 }
 
 async fn choose_and_read(

@@ -12,6 +12,7 @@ mod discard;
 mod fallback;
 mod inside;
 mod inspect;
+mod local;
 mod migrate;
 mod notice;
 mod order;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::checkpoint::decide::RestorePoint;
-use crate::checkpoint::file::{BroadcastReader, OperatorStateReader, StateReader};
+use crate::checkpoint::file::{BroadcastReader, OperatorStateReader, StateReader, each_entry};
 use crate::checkpoint::manifest::{Manifest, OperatorPart};
 use crate::checkpoint::store::Store;
 use crate::dataflow::Splits;
@@ -14,6 +14,7 @@ use crate::record::{KeyGroups, Position};
 use crate::state::{KeyedState, Lists, Maps, OperatorState, SubtaskState, spread};
 use crate::wasm::Component;
 
+use super::local::Local;
 use super::migrate::{Migration, Migrations, apart};
 use super::prepare::Prepared;
 use super::settle::Settled;
@@ -107,6 +108,7 @@ pub(super) async fn read(
     point: &RestorePoint,
     prepared: &Prepared,
     migrations: &Migrations,
+    local: &Arc<Local>,
     settled: Settled,
 ) -> Result<Beginning> {
     let manifest = &point.manifest;
@@ -121,12 +123,8 @@ pub(super) async fn read(
     for part in &manifest.operators {
         let node = find(&prepared.plan, &part.uid, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
         let migration = migrations.get(&node);
-        let is_renamed = beginning.settled.renamed.contains(&part.uid);
-        for (subtask, mut state) in read_operator(store, point, part, node, prepared, migration).await? {
-            if is_renamed {
-                // No file may name an operator by another's name.
-                state.save_anew();
-            }
+        let anew = beginning.settled.renamed.contains(&part.uid);
+        for (subtask, state) in read_operator(store, point, part, node, prepared, migration, local, anew).await? {
             beginning.states.insert((node, subtask), state);
         }
         beginning.unsaved.extend(migration.map(|_| part.uid.clone()));
@@ -147,6 +145,26 @@ fn check_splits(uid: &str, node: usize, beginning: &Beginning, prepared: &Prepar
     }
 }
 
+/// Adds what no checkpoint holds: empty state for the operators that keep it on disk.
+pub(super) async fn complete(mut beginning: Beginning, prepared: &Prepared, local: Arc<Local>) -> Result<Beginning> {
+    let mut missing = Vec::new();
+    for (node, component) in prepared.components.iter().enumerate() {
+        let Some(component) = component.as_ref().filter(|_| local.is_on_disk(node)) else { continue };
+        let subtasks = (0..prepared.plan.parallelism).filter(|&subtask| !beginning.states.contains_key(&(node, subtask)));
+        missing.extend(subtasks.map(|subtask| (node, subtask, Arc::clone(component))));
+    }
+    let empty = apart(move || {
+        let state = |(node, subtask, component): (usize, u16, Arc<Component>)| {
+            let states = &component.descriptor().states;
+            let state = SubtaskState { keyed: local.keyed(node, subtask, states)?, operator: OperatorState::new(states) };
+            Ok(((node, subtask), state))
+        };
+        missing.into_iter().map(state).collect::<Result<Vec<_>>>()
+    });
+    beginning.states.extend(empty.await?);
+    Ok(beginning)
+}
+
 /// The state of each subtask of an operator. Each file is fetched once; the subtasks are loaded side by side.
 async fn read_operator(
     store: &Store,
@@ -155,27 +173,41 @@ async fn read_operator(
     node: usize,
     prepared: &Prepared,
     migration: Option<&Arc<Migration>>,
+    local: &Arc<Local>,
+    // No file may name an operator by another's name, so after a renaming all of it is written again.
+    anew: bool,
 ) -> Result<Vec<(u16, SubtaskState)>> {
     let component = prepared.components[node].as_ref().expect("every operator node has its component");
     let mut whole = read_operator_state(store, point, part, component, prepared, migration).await?.into_iter();
     let mut files = Vec::new();
     for file in &part.files {
         let bytes = store.read_state_file(point, file).await?;
-        files.push((file.groups, StateReader::open(point.run_dir.join(&file.path).to_string(), bytes)?));
+        files.push(StateReader::open(point.run_dir.join(&file.path).to_string(), bytes)?);
     }
     let files = Arc::new(files);
     let saved: Arc<[StateDescriptor]> = saved_as(part, component.descriptor()).into();
     let mut loads = Vec::new();
     for subtask in 0..prepared.plan.parallelism {
-        let max_parallelism = prepared.plan.max_parallelism;
-        let own = KeyGroups::of_subtask(subtask, prepared.plan.parallelism, max_parallelism);
+        let own = KeyGroups::of_subtask(subtask, prepared.plan.parallelism, prepared.plan.max_parallelism);
         let (files, saved, component, migration) = (Arc::clone(&files), Arc::clone(&saved), Arc::clone(component), migration.cloned());
+        let local = Arc::clone(local);
         // There is one for each subtask.
         let operator = whole.next().unwrap_or_default();
         loads.push(apart(move || {
-            let keyed = load(&files, own, &saved, component.descriptor(), max_parallelism)?;
+            let mut keyed = local.keyed(node, subtask, &component.descriptor().states)?;
+            let files = files.iter().filter(|file| file.head().groups.overlaps(own));
+            // What is to be written anew as a whole is in memory.
+            if keyed.is_backed() && migration.is_none() && !anew {
+                let filled = fill(&mut keyed, &files.cloned().collect::<Vec<_>>(), own, &saved);
+                filled.map_err(|error| error.context(local.who(node, subtask)))?;
+            } else {
+                load(&mut keyed, files, own, &saved)?;
+            }
             let mut state = SubtaskState { keyed, operator };
             migration.map_or(Ok(()), |migration| migration.rewrite(&mut state))?;
+            if anew {
+                state.save_anew();
+            }
             Ok((subtask, state))
         }));
     }
@@ -227,19 +259,20 @@ async fn read_operator_state(
     })
 }
 
-fn load(
-    files: &[(KeyGroups, StateReader)],
-    own: KeyGroups,
-    saved: &[StateDescriptor],
-    descriptor: &Descriptor,
-    max_parallelism: u16,
-) -> Result<KeyedState> {
-    let mut state = KeyedState::new(&descriptor.states, max_parallelism);
-    for (_, file) in files.iter().filter(|(groups, _)| groups.overlaps(own)) {
+/// Loads state into memory.
+fn load<'f>(state: &mut KeyedState, files: impl Iterator<Item = &'f StateReader>, own: KeyGroups, saved: &[StateDescriptor]) -> Result<()> {
+    for file in files {
         let mut changes = file.changes_for(own, saved)?;
         while let Some(change) = changes.next_change()? {
             state.restore(change);
         }
     }
-    Ok(state)
+    Ok(())
+}
+
+/// Loads state onto the disk below it.
+fn fill(state: &mut KeyedState, files: &[StateReader], own: KeyGroups, saved: &[StateDescriptor]) -> Result<()> {
+    let mut by_name = saved.to_vec();
+    by_name.sort_by(|one, other| one.name.cmp(&other.name));
+    state.fill(|visit| each_entry(files, own, &by_name, visit))
 }

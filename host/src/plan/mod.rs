@@ -1,6 +1,7 @@
 //! A job as the rest of the host sees it: a validated graph of sources, operators and sinks, with their settings as plain data.
 
 mod access;
+mod backend;
 mod chain;
 mod checkpoint;
 mod component;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use access::Access;
+pub use backend::{Backend, StateSettings};
 pub use chain::{Chain, Edge, Exchange, Layout, Route, Work};
 pub use checkpoint::{CheckpointSettings, Compression, Mode, OnCancel};
 pub use component::{ComponentRef, is_digest};
@@ -51,6 +53,8 @@ pub struct Plan {
     pub restart: Restart,
     /// Settings of its checkpoints.
     pub checkpoint: CheckpointSettings,
+    /// The directory under which all jobs keep state that lies on disk; absolute.
+    pub state_dir: PathBuf,
     /// Sources, operators and sinks.
     pub nodes: Vec<Node>,
 }
@@ -164,6 +168,8 @@ pub struct OperatorSettings {
     pub config: serde_json::Value,
     /// What an instance may use.
     pub limits: Limits,
+    /// Where its keyed state lies.
+    pub state: StateSettings,
     /// What it may see of the host's surroundings.
     pub grants: Grants,
     /// What becomes of a record that the operator can't work on.

@@ -124,7 +124,7 @@ fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, changes: &mut 
 }
 
 fn serialize(state: usize, kind: StateKind, slot: &mut Slot, changes: &mut Changes) {
-    if !slot.live && !slot.stored {
+    if !slot.live && !slot.notes.is_stored() {
         // It came and went between two barriers.
         return;
     }
@@ -135,7 +135,7 @@ fn serialize(state: usize, kind: StateKind, slot: &mut Slot, changes: &mut Chang
     };
     // Descriptors have far fewer states than a u16 counts.
     changes.push(Change { group: slot.group, state: state as u16, kind, key: slot.key(), value });
-    slot.stored = slot.live;
+    slot.notes.set_stored(slot.live);
     if slot.live {
         // Values come out of columns; lists have a limit of their own.
         slot.saved = slot.value().len() as u32;

@@ -1,12 +1,10 @@
 //! [`KeyedState`]: all keyed state of one subtask of one operator. A batch is a transaction: reads see what it wrote, and an undo log
 //! takes it back if the call fails. What the kinds of state do beyond single values is in `lists` and `maps`.
 
-use std::borrow::Cow;
-
+use super::below::Below;
 use super::change::{Change, ChangeKind};
-use super::field;
+use super::evict::LOOKS;
 use super::freeze::{Freezer, Slice};
-use super::index::Index;
 use super::maps::Entries;
 use super::sweep::Sweeper;
 use super::table::{Hashed, Mark, NONE, Table};
@@ -29,7 +27,9 @@ pub struct Cells {
 #[derive(Debug)]
 pub struct KeyedState {
     pub(super) tables: Vec<Table>,
-    max_parallelism: u16,
+    pub(super) max_parallelism: u16,
+    /// What lies below the tables; none where all state is in memory.
+    pub(super) below: Option<Box<Below>>,
     /// The time of the call at hand.
     pub(super) now: i64,
     /// Written into slots; counts up at each barrier.
@@ -48,6 +48,7 @@ impl KeyedState {
         KeyedState {
             tables: states.iter().map(Table::new).collect(),
             max_parallelism,
+            below: None,
             now: 0,
             mark: 1,
             freezer: Freezer::default(),
@@ -67,7 +68,7 @@ impl KeyedState {
     /// Values for the keys `which` of `call`, appended to `cells`.
     pub fn get(&mut self, state: usize, call: &Batch, which: &[u32], cells: &mut Cells) {
         let mut found = std::mem::take(&mut self.found);
-        self.tables[state].find_keys(call, which, &mut found);
+        self.find_keys(state, call, which, &mut found);
         self.read(state, &found, cells);
         self.found = found;
     }
@@ -116,9 +117,9 @@ impl KeyedState {
     pub fn put(&mut self, state: usize, call: &Batch, which: &[u32], value_ends: &[u32], value_bytes: &[u8]) {
         let mut found = std::mem::take(&mut self.found);
         let stamp = self.stamp(state);
-        self.tables[state].find_keys(call, which, &mut found);
+        self.find_keys(state, call, which, &mut found);
         for (index, (&slot, &key)) in found.iter().zip(which).enumerate() {
-            let slot = if slot == NONE { self.slot_for(state, call, key) } else { slot };
+            let slot = if slot == NONE { self.new_slot(state, call, key) } else { slot };
             self.replace(state, slot, true, stamp.as_ref(), slice(value_ends, value_bytes, index));
         }
         self.found = found;
@@ -130,8 +131,10 @@ impl KeyedState {
             return which.iter().for_each(|&key| self.map_clear(state, call, key));
         }
         for &key in which {
-            if let Some(slot) = self.tables[state].find(key_at(call, key)) {
-                self.remove(state, slot);
+            let hashed = key_at(call, key);
+            match self.look(state, hashed, hashed.0) {
+                NONE => {}
+                slot => self.remove(state, slot),
             }
         }
     }
@@ -168,6 +171,9 @@ impl KeyedState {
 
     /// Serialises up to `entries` more entries of the oldest frozen snapshot; a part of it when there is enough, or its rest.
     pub fn advance(&mut self, entries: usize) -> Option<Slice> {
+        if let Some(below) = &mut self.below {
+            below.looks = below.looks.saturating_add(entries.saturating_mul(LOOKS));
+        }
         self.freezer.advance(entries, &mut self.tables)
     }
 
@@ -185,54 +191,19 @@ impl KeyedState {
             return;
         }
         let number = number.unwrap_or_else(|| table.insert(hashed, change.group));
-        let slot = &mut table.slots[number as usize];
-        match change.kind {
-            ChangeKind::Append => slot.extend_value(change.value),
-            _ => slot.set_value(change.value),
-        }
-        (slot.live, slot.stored) = (true, true);
-        // Values come out of columns.
-        slot.saved = slot.value().len() as u32;
-    }
-
-    /// The keys that have state of any kind at this time, each once, as places for [`KeyedState::key`].
-    pub fn keys(&mut self, now: i64) -> Vec<(u16, u32)> {
-        self.begin(now);
-        let mut keys: Vec<(u16, u32)> = Vec::new();
-        let mut seen = Index::default();
-        for (state, table) in self.tables.iter().enumerate() {
-            // Within all tables but maps a key is once already, and nobody asks what the last one has seen.
-            let (once, last) = (state == 0 && table.kind != StateKind::Map, state + 1 == self.tables.len());
-            for slot in table.with_value(now) {
-                // Descriptors have far fewer states than a u16 counts.
-                let place = (state as u16, slot);
-                let (key, hash) = self.key(place);
-                if !once && seen.find(hash, |earlier| self.key(keys[earlier as usize]).0 == key).is_some() {
-                    continue;
-                }
-                if !last || table.kind == StateKind::Map {
-                    // As many keys as there are slots, at most some times.
-                    seen.insert(hash, keys.len() as u32);
-                }
-                keys.push(place);
+        table.change(number, |slot| {
+            match change.kind {
+                ChangeKind::Append => slot.extend_value(change.value),
+                _ => slot.set_value(change.value),
             }
-        }
-        keys
+            slot.live = true;
+            slot.notes.set_stored(true);
+            // Values come out of columns.
+            slot.saved = slot.value().len() as u32;
+        });
     }
 
-    /// A key and its hash, for a place that [`KeyedState::keys`] gave, as long as nothing was swept and no slice taken since.
-    pub fn key(&self, (state, slot): (u16, u32)) -> (Cow<'_, [u8]>, u64) {
-        let table = &self.tables[state as usize];
-        let slot = &table.slots[slot as usize];
-        if table.kind != StateKind::Map {
-            return (Cow::Borrowed(slot.key()), slot.hash);
-        }
-        let (key, _) = field::split(slot.key());
-        let hash = hash_key(&key);
-        (key, hash)
-    }
-
-    /// The value or framed list of a key in a state, as it is kept and whether or not it has expired; for tests and inspection.
+    /// The value or framed list of a key in a state, if it is in memory, as it is kept and whether or not it has expired; for tests.
     pub fn value(&self, state: usize, key: &[u8]) -> Option<&[u8]> {
         let table = &self.tables[state];
         table.find((hash_key(key), key)).map(|slot| &table.slots[slot as usize]).filter(|slot| slot.live).map(|slot| slot.value())
@@ -243,16 +214,39 @@ impl KeyedState {
         self.tables.iter().map(Table::len).sum()
     }
 
+    /// The slots of keys of a call, wherever they lie; [`NONE`] where there is none.
+    fn find_keys(&mut self, state: usize, call: &Batch, which: &[u32], found: &mut Vec<u32>) {
+        let KeyedState { tables, below, max_parallelism, .. } = self;
+        tables[state].find_keys(call, which, found, |table, found| {
+            if let Some(below) = below {
+                let keys = which.iter().map(|&key| key_at(call, key));
+                below.bring(state, table, *max_parallelism, keys.map(|key| (key, key.0)), found);
+            }
+        });
+    }
+
+    /// The slot of a key, a new one if there is none.
     pub(super) fn slot_for(&mut self, state: usize, call: &Batch, key: u32) -> u32 {
         let hashed = key_at(call, key);
-        let table = &mut self.tables[state];
-        let slot = table.find(hashed).unwrap_or_else(|| table.insert(hashed, key_group(hashed.0, self.max_parallelism)));
-        table.found(key, slot);
+        match self.look(state, hashed, hashed.0) {
+            NONE => self.new_slot(state, call, key),
+            slot => {
+                self.tables[state].found(key, slot);
+                slot
+            }
+        }
+    }
+
+    /// A slot for a key for which none was found, unless it came twice.
+    fn new_slot(&mut self, state: usize, call: &Batch, key: u32) -> u32 {
+        let hashed = key_at(call, key);
+        let slot = self.new_slot_for_entry(state, hashed, hashed.0);
+        self.tables[state].found(key, slot);
         slot
     }
 
-    /// The slot of an entry of a map, whose key has a hash of its own.
-    pub(super) fn slot_for_entry(&mut self, state: usize, hashed: Hashed<'_>, hash_of_key: u64) -> u32 {
+    /// A slot for an entry of a map, whose key has a hash of its own, if none was found, unless it came twice.
+    pub(super) fn new_slot_for_entry(&mut self, state: usize, hashed: Hashed<'_>, hash_of_key: u64) -> u32 {
         let table = &mut self.tables[state];
         table.find(hashed).unwrap_or_else(|| table.insert(hashed, key_group(hash_of_key, self.max_parallelism)))
     }
@@ -275,23 +269,26 @@ impl KeyedState {
             self.freezer.save(state, table.kind, slot);
         }
         slot.written = self.mark;
+        slot.notes.changing();
         table.written.push(number);
     }
 
     #[inline]
     pub(super) fn replace(&mut self, state: usize, number: u32, live: bool, stamp: Option<&Stamp>, value: &[u8]) {
         self.before_write(state, number);
-        let slot = &mut self.tables[state].slots[number as usize];
-        self.undo.replacing(state, number, slot);
-        match stamp {
-            None => slot.set_value(value),
-            Some(stamp) => {
-                slot.set_value(stamp);
-                slot.extend_value(value);
+        let table = &mut self.tables[state];
+        self.undo.replacing(state, number, &table.slots[number as usize]);
+        table.change(number, |slot| {
+            match stamp {
+                None => slot.set_value(value),
+                Some(stamp) => {
+                    slot.set_value(stamp);
+                    slot.extend_value(value);
+                }
             }
-        }
-        slot.live = live;
-        slot.saved = 0;
+            slot.live = live;
+            slot.saved = 0;
+        });
     }
 
     pub(super) fn remove(&mut self, state: usize, number: u32) {

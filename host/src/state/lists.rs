@@ -3,6 +3,7 @@
 use super::KeyedState;
 use super::keyed::key_at;
 use super::list;
+use super::table::NONE;
 use super::ttl;
 use crate::plan::TtlFrom;
 use crate::record::{Batch, Column, slice};
@@ -41,8 +42,10 @@ impl KeyedState {
                 return Err(ListTooLong { most: LONGEST_LIST as u64 });
             }
             self.undo.extending(state, number, slot);
-            slot.live = true;
-            list::push(&[stamp, element], |bytes| slot.extend_value(bytes));
+            self.tables[state].change(number, |slot| {
+                slot.live = true;
+                list::push(&[stamp, element], |bytes| slot.extend_value(bytes));
+            });
         }
         Ok(())
     }
@@ -61,7 +64,11 @@ impl KeyedState {
 
     /// Elements of one key's list from `start` on, as many as fit into `max_bytes` but at least one, appended to `out`.
     pub fn list_read(&mut self, state: usize, call: &Batch, key: u32, start: u32, max_bytes: u32, out: &mut Column) {
-        let Some(number) = self.tables[state].find(key_at(call, key)) else { return };
+        let hashed = key_at(call, key);
+        let number = self.look(state, hashed, hashed.0);
+        if number == NONE {
+            return;
+        }
         let table = &self.tables[state];
         let slot = &table.slots[number as usize];
         if !slot.live {

@@ -55,6 +55,19 @@ impl Entries {
     }
 }
 
+/// An entry on its way into a page: its key, its value as it is kept, and its slot if it has one.
+type Entry<'a> = (&'a [u8], &'a [u8], u32);
+
+/// Two runs of entries in one order.
+fn merged<'a>(one: impl Iterator<Item = Entry<'a>>, other: impl Iterator<Item = Entry<'a>>) -> impl Iterator<Item = Entry<'a>> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some(one_next), Some(other_next)) if one_next.0 > other_next.0 => other.next(),
+        (Some(_), _) => one.next(),
+        (None, _) => other.next(),
+    })
+}
+
 impl KeyedState {
     /// Values for the fields `within`, appended to `cells`.
     pub fn map_get(&mut self, state: usize, call: &Batch, fields: Fields<'_>, within: Range<usize>, cells: &mut Cells) {
@@ -67,7 +80,7 @@ impl KeyedState {
         self.find_entries(state, call, fields, 0..fields.keys.len(), |this, start, entries, found| {
             for (index, (&slot, hashed)) in (start..).zip(found.iter().zip(entries.iter())) {
                 let slot = match slot {
-                    NONE => this.slot_for_entry(state, hashed, call.hashes[fields.keys[index] as usize]),
+                    NONE => this.new_slot_for_entry(state, hashed, call.hashes[fields.keys[index] as usize]),
                     slot => slot,
                 };
                 this.replace(state, slot, true, stamp.as_ref(), slice(value_ends, value_bytes, index));
@@ -101,12 +114,18 @@ impl KeyedState {
         from.extend_from_slice(start);
         let mut read = Vec::new();
         self.tables[state].order();
+        let hash_of_key = call.hashes[key as usize];
+        let below = self.page_below(state, hash_of_key, &from, prefix, max_bytes as usize);
         let table = &self.tables[state];
+        let in_memory =
+            table.ordered_from(&from).take_while(|(entry, _)| entry.starts_with(&from[..prefix])).filter_map(|(entry, number)| {
+                let slot = &table.slots[number as usize];
+                slot.live.then(|| (entry, slot.value(), number))
+            });
+        let below = below.iter().map(|(entry, value)| (&entry[..], &value[..], NONE));
         let mut room = max_bytes as usize;
-        for (entry, number) in table.ordered_from(&from).take_while(|(entry, _)| entry.starts_with(&from[..prefix])) {
-            let slot = &table.slots[number as usize];
-            let value = table.ttl.map_or(Some(slot.value()), |ttl| ttl::fresh(slot.value(), ttl, self.now));
-            let Some(value) = value.filter(|_| slot.live) else { continue };
+        for (entry, value, number) in merged(in_memory, below) {
+            let Some(value) = table.ttl.map_or(Some(value), |ttl| ttl::fresh(value, ttl, self.now)) else { continue };
             let field = &entry[prefix..];
             if field.len() + value.len() > room && !fields.is_empty() {
                 break;
@@ -121,11 +140,36 @@ impl KeyedState {
         }
     }
 
+    /// Entries that are not in memory, from `from` on, of whose bytes the first `prefix` belong to the key: more than fit into a page,
+    /// or all that there are. Those that reading changes are brought into memory.
+    fn page_below(&mut self, state: usize, hash_of_key: u64, from: &[u8], prefix: usize, max_bytes: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        let (ttl, now) = (self.tables[state].ttl, self.now);
+        self.visit_below(state, hash_of_key, from, prefix, |entry, kept| {
+            if let Some(value) = ttl.map_or(Some(kept), |ttl| ttl::fresh(kept, ttl, now)) {
+                bytes += entry.len() - prefix + value.len();
+                page.push((entry.to_vec(), kept.to_vec()));
+            }
+            bytes <= max_bytes
+        });
+        if ttl.is_some_and(|ttl| ttl.from == TtlFrom::Access) {
+            self.take_in(state, hash_of_key, page.drain(..));
+        }
+        page
+    }
+
     /// Removes all fields of one key.
     pub(super) fn map_clear(&mut self, state: usize, call: &Batch, key: u32) {
         let mut prefix = Vec::new();
-        field::push_key(key_at(call, key).1, &mut prefix);
+        let (hash_of_key, key) = key_at(call, key);
+        field::push_key(key, &mut prefix);
         self.tables[state].order();
+        let mut below = Vec::new();
+        self.visit_below(state, hash_of_key, &prefix, prefix.len(), |entry, kept| {
+            below.push((entry.to_vec(), kept.to_vec()));
+            true
+        });
+        self.take_in(state, hash_of_key, below.into_iter());
         let slots: Vec<u32> = self.tables[state].ordered_with(&prefix).map(|(_, number)| number).collect();
         slots.into_iter().for_each(|number| self.remove(state, number));
     }
@@ -144,7 +188,13 @@ impl KeyedState {
         let mut start = within.start;
         while start < within.end {
             let end = entries.fill(call, fields, start..within.end);
-            self.tables[state].find_many(entries.iter(), &mut found);
+            let KeyedState { tables, below, max_parallelism, .. } = self;
+            let table = &mut tables[state];
+            table.find_many(entries.iter(), &mut found);
+            if let Some(below) = below {
+                let hashes = fields.keys[start..end].iter().map(|&key| call.hashes[key as usize]);
+                below.bring(state, table, *max_parallelism, entries.iter().zip(hashes), &mut found);
+            }
             work(self, start, &entries, &found);
             start = end;
         }

@@ -1,15 +1,22 @@
-//! State in the host's memory, per key and per subtask: tables and lists, the undo log of a batch, the freeze at a barrier, and what
-//! expires.
+//! State in the host's memory, per key and per subtask: tables and lists, the undo log of a batch, the freeze at a barrier, what
+//! expires, and what lies below the tables when they would get too large.
 
+mod below;
+#[cfg(test)]
+pub(crate) mod below_tests;
 mod broadcast;
 mod change;
+mod cold;
+mod evict;
 mod field;
 mod freeze;
 mod index;
 mod keyed;
 mod list;
+mod listing;
 mod lists;
 mod maps;
+mod notes;
 mod operator;
 mod rewrite;
 mod subtask;
@@ -22,10 +29,12 @@ mod undo;
 
 pub use broadcast::{BroadcastMap, BroadcastState, Maps};
 pub use change::{Change, ChangeKind, Changes};
+pub use cold::{Cold, ColdFault, LONGEST_PLACE, Take};
 pub use freeze::Slice;
 pub use keyed::{Cells, KeyedState};
 pub use list::elements;
-pub use lists::ListTooLong;
+pub use listing::Keys;
+pub use lists::{LONGEST_LIST, ListTooLong};
 pub use maps::Fields;
 pub use operator::{Lists, OperatorSnapshot, OperatorState, spread};
 pub use rewrite::{Unwritten, rewrite_each};

@@ -32,7 +32,7 @@ struct Queue {
 impl KeyedState {
     /// Rewrites all values of a state: `rewrite` makes of a column of old values one of as many new ones. Of a list these are its
     /// elements, of a map the values of its fields. Stamps are kept; what has expired at the time `now` is removed. Returns how many
-    /// values there were.
+    /// values there were. All of it must be in memory.
     ///
     /// # Errors
     /// What `rewrite` says, with the key of the value that is to blame. Some values are rewritten then and some are not.
@@ -42,6 +42,7 @@ impl KeyedState {
         now: i64,
         rewrite: &mut impl FnMut(&Column) -> Result<Column, Unwritten<usize, E>>,
     ) -> Result<u64, Unwritten<Vec<u8>, E>> {
+        debug_assert!(self.below.as_ref().is_none_or(|below| !below.filled), "what is rewritten is in memory");
         let mut queue = Queue::default();
         let mut count = 0;
         // Slot numbers are u32.
@@ -82,17 +83,15 @@ impl KeyedState {
         let stamp = queue.stamps.len() / queue.slots.len();
         for (index, value) in new.iter().enumerate().take(queue.slots.len()) {
             let stamp = &queue.stamps[index * stamp..][..stamp];
-            let table = &mut self.tables[state];
-            let slot = &mut table.slots[queue.slots[index] as usize];
+            let (table, number) = (&mut self.tables[state], queue.slots[index]);
             if table.kind != StateKind::List {
-                slot.extend_value(stamp);
-                slot.extend_value(value);
+                table.change(number, |slot| [stamp, value].into_iter().for_each(|part| slot.extend_value(part)));
                 continue;
             }
-            if slot.value().len() + stamp.len() + value.len() > LONGEST_LIST {
+            if table.slots[number as usize].value().len() + stamp.len() + value.len() > LONGEST_LIST {
                 return Err(Unwritten { value: key(self, index), cause: ListTooLong { most: LONGEST_LIST as u64 }.into() });
             }
-            list::push(&[stamp, value], |bytes| slot.extend_value(bytes));
+            table.change(number, |slot| list::push(&[stamp, value], |bytes| slot.extend_value(bytes)));
         }
         queue.values.clear();
         queue.slots.clear();
@@ -105,7 +104,8 @@ impl KeyedState {
         for table in &mut self.tables {
             table.written.clear();
             for (number, slot) in (0u32..).zip(&mut table.slots).filter(|(_, slot)| slot.live) {
-                (slot.written, slot.saved, slot.stored) = (self.mark, 0, false);
+                (slot.written, slot.saved) = (self.mark, 0);
+                slot.notes.set_stored(false);
                 table.written.push(number);
             }
         }
@@ -124,7 +124,7 @@ fn take_value(table: &mut Table, number: u32, now: i64) -> Option<Vec<u8>> {
         return None;
     }
     let value = slot.value().to_vec();
-    slot.set_value(&[]);
+    table.change(number, |slot| slot.set_value(&[]));
     Some(value)
 }
 

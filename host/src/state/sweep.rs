@@ -1,10 +1,12 @@
-//! [`Sweeper`]: removes from memory what has expired, little by little, so that what nobody asks for any more does not stay for ever.
-//! That needs no note in a snapshot: what older files still hold of it has expired there too, if they hold the value that was written
+//! [`Sweeper`]: removes from memory, and from what lies below, what has expired, little by little, so that what nobody asks for any more
+//! does not stay for ever. That needs no note in a snapshot: what older files still hold of it has expired there too, if they hold the value that was written
 //! last. So a slot of which a snapshot holds something waits until the last value is in one, too.
 
 use super::KeyedState;
+use super::cold::split_place;
 use super::ttl;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
+use crate::record::hash_key;
 
 /// What one sweep may cost, on average. The unit is a look at a slot: some ten nanoseconds.
 const BUDGET: usize = 64;
@@ -12,6 +14,11 @@ const BUDGET: usize = 64;
 const BYTES_PER_UNIT: usize = 64;
 /// A list is rewritten in memory when this part of it has expired, so that rewriting costs little in proportion to what it frees.
 const WORTH_IT: usize = 4;
+
+/// One sweep in so many looks at what lies below,
+const SWEEPS_BELOW: usize = 64;
+/// and then at so many entries for each of them.
+const LOOKS_BELOW: usize = 16;
 
 /// Where the sweep is.
 #[derive(Debug, Default)]
@@ -59,6 +66,37 @@ impl KeyedState {
             cost += self.sweep_next();
         }
         self.sweeper.debt = cost;
+        self.sweep_below();
+    }
+
+    /// Removes what has expired of what lies below, in every so many sweeps, as looking for where to begin takes long.
+    fn sweep_below(&mut self) {
+        let Some(below) = self.below.as_mut().filter(|below| below.is_readable()) else { return };
+        below.swept.1 += 1;
+        if below.swept.1 < SWEEPS_BELOW {
+            return;
+        }
+        let (mut looks, mut next, mut expired) = (SWEEPS_BELOW * LOOKS_BELOW, Vec::new(), Vec::new());
+        let read = below.store.range(&below.swept.0, &mut |place, value| {
+            if looks == 0 {
+                next = place.to_vec();
+                return false;
+            }
+            looks -= 1;
+            let (_, number, key) = split_place(place);
+            let state = below.numbers.iter().position(|other| *other == number);
+            let Some(table) = state.map(|state| &self.tables[state]) else { return true };
+            // Of what is in memory as well, memory knows better.
+            if table.ttl.is_some_and(|ttl| ttl::is_expired(table.kind, value, ttl, self.now)) && table.find((hash_key(key), key)).is_none()
+            {
+                expired.push(place.to_vec());
+            }
+            true
+        });
+        below.swept = (next, 0);
+        below.settle(read);
+        expired.iter().for_each(|place| below.store.remove(place));
+        below.commit();
     }
 
     /// Looks at the slot whose turn it is.
@@ -85,12 +123,13 @@ impl KeyedState {
         // A slot that was given up is neither live nor written.
         let in_use = slot.live || slot.written != 0;
         if in_use && (!slot.live || ttl::is_expired(table.kind, slot.value(), ttl, self.now)) {
-            if !slot.stored || (slot.live && slot.written == 0) {
+            if !slot.notes.is_stored() || (slot.live && slot.written == 0) {
                 slot.live = false;
                 table.release(number);
             }
         } else if slot.live && is_list {
-            shorten(slot, ttl, self.now);
+            let now = self.now;
+            table.change(number, |slot| shorten(slot, ttl, now));
         }
         cost
     }
@@ -107,6 +146,7 @@ fn shorten(slot: &mut super::table::Slot, ttl: Ttl, now: i64) {
     if (value.len() - fresh.len()) * WORTH_IT < value.len() {
         return;
     }
+    slot.notes.changing();
     slot.set_value(&fresh);
     slot.shrink();
     // With nothing of it left in older snapshots, the next one replaces what they hold.

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::index::Index;
 use super::keyed::key_at;
+use super::notes::Notes;
 use super::ttl;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
 use crate::record::Batch;
@@ -32,8 +33,7 @@ pub(super) struct Slot {
     pub(super) group: u16,
     /// Whether there is a value. A slot without one stays until its deletion is in a snapshot, or known to be needed in none.
     pub(super) live: bool,
-    /// Whether a snapshot, handed over or under way, holds something of it.
-    pub(super) stored: bool,
+    pub(super) notes: Notes,
     data: SmallVec<[u8; 32]>,
 }
 
@@ -77,6 +77,11 @@ impl Slot {
     }
 }
 
+/// Bytes that a slot takes besides those of a long key or value: itself, and its place in the index.
+const PER_SLOT: usize = size_of::<Slot>() + 24;
+/// And in the order of keys, besides another copy of the key.
+const PER_ORDERED: usize = 64;
+
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -107,6 +112,8 @@ pub(super) struct Table {
     index: Index,
     pub(super) slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Bytes of all keys and values in slots.
+    bytes: usize,
     /// Slots written since the last barrier. Those with another mark have been given up since, and one may occur twice after that.
     pub(super) written: Vec<u32>,
     /// The slots in the order of their keys, from the first need of it on.
@@ -125,6 +132,7 @@ impl Table {
             index: Index::default(),
             slots: Vec::new(),
             free: Vec::new(),
+            bytes: 0,
             written: Vec::new(),
             ordered: None,
             known: Vec::new(),
@@ -147,13 +155,15 @@ impl Table {
     }
 
     /// The slots of the keys `which` of a call, [`NONE`] where there is none. What was found in the same call is not looked for again.
-    pub(super) fn find_keys(&mut self, call: &Batch, which: &[u32], found: &mut Vec<u32>) {
+    /// `bring` gets the table and what was found in it, to add what is elsewhere.
+    pub(super) fn find_keys(&mut self, call: &Batch, which: &[u32], found: &mut Vec<u32>, bring: impl FnOnce(&mut Table, &mut [u32])) {
         if !self.known.is_empty() && which.iter().all(|&key| self.known[key as usize] != UNKNOWN) {
             found.clear();
             found.extend(which.iter().map(|&key| self.known[key as usize]));
             return;
         }
         self.find_many(which.iter().map(|&key| key_at(call, key)), found);
+        bring(self, found);
         if self.known.is_empty() {
             self.known.resize(call.keys.len(), UNKNOWN);
         }
@@ -195,9 +205,10 @@ impl Table {
             saved: 0,
             group,
             live: false,
-            stored: false,
+            notes: Notes::default(),
             data: SmallVec::from_slice(key),
         };
+        self.bytes += key.len();
         let number = match self.free.pop() {
             Some(number) => {
                 self.slots[number as usize] = slot;
@@ -217,15 +228,39 @@ impl Table {
         number
     }
 
-    /// Gives up a slot without a value, whose deletion is in a snapshot or need not be.
+    /// Changes the value of a slot.
+    #[inline]
+    pub(super) fn change(&mut self, number: u32, change: impl FnOnce(&mut Slot)) {
+        let slot = &mut self.slots[number as usize];
+        let before = slot.data.len();
+        change(slot);
+        self.bytes = self.bytes - before + slot.data.len();
+    }
+
+    /// Gives up a slot without a value, whose deletion is in a snapshot or need not be. If the cold store holds something of it, it
+    /// stays until that is removed.
     pub(super) fn release(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
-        debug_assert!(!slot.live);
         slot.written = 0;
+        if !slot.notes.is_below() {
+            return self.give_up(number);
+        }
+        slot.saved = 0;
+        slot.notes.set_stored(false);
+        slot.notes.changing();
+        self.change(number, |slot| slot.truncate_value(0));
+    }
+
+    /// Gives up a slot that nobody needs any more.
+    pub(super) fn give_up(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        debug_assert!(!slot.live && slot.written == 0);
+        self.bytes -= slot.data.len();
         self.index.remove(slot.hash, number);
         if let Some(ordered) = &mut self.ordered {
             ordered.remove(slot.key());
         }
+        slot.notes = Notes::default();
         slot.data = SmallVec::new();
         slot.key_len = 0;
         self.free.push(number);
@@ -275,6 +310,12 @@ impl Table {
     /// How many slots are in use.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// About how many bytes of memory its entries take.
+    pub(super) fn memory(&self) -> usize {
+        let ordered = if self.ordered.is_some() { self.bytes + self.len() * PER_ORDERED } else { 0 };
+        self.len() * PER_SLOT + self.bytes + ordered
     }
 
     fn numbered(&self) -> impl Iterator<Item = (u32, &Slot)> {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::test_runner::{RngSeed, TestCaseError};
 
+use super::below_tests::Shelf;
 use super::*;
 use crate::plan::{Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::{Batch, Column, hash_key};
@@ -169,7 +170,8 @@ impl Oracle {
         let cells = self.cells.get(&(state, key)).into_iter().flat_map(|cells| cells.range(start.to_vec()..));
         for (field, (value, _)) in cells.filter(|(_, cell)| Self::is_fresh(state, cell.1, self.now)).skip(skip) {
             let field = if is_map { field.clone() } else { vec![] };
-            bytes += field.len() + value.len();
+            // Even an empty element takes room for its end.
+            bytes += if is_map { field.len() + value.len() } else { value.len().max(1) };
             if bytes > max as usize && !page.is_empty() {
                 break;
             }
@@ -284,31 +286,47 @@ fn write(state: &mut KeyedState, call: &Batch, step: &Step) {
     }
 }
 
-/// What can be seen of a state at a time.
+/// What can be seen of a state at a time, wherever it lies.
 pub(crate) fn seen(state: &KeyedState, now: i64) -> Seen {
     let mut seen = Seen::new();
     for (at, table) in state.tables.iter().enumerate() {
-        let cell = |kept: &[u8]| match table.ttl {
-            None => Some((kept.to_vec(), 0)),
-            Some(ttl) => ttl::fresh(kept, ttl, now).map(|value| (value.to_vec(), ttl::split(kept).0)),
+        table
+            .with_value(now)
+            .map(|number| &table.slots[number as usize])
+            .for_each(|slot| see(&mut seen, at, slot.key(), slot.value(), now));
+    }
+    if let Some(below) = &state.below {
+        let mut visit = |place: &[u8], value: &[u8]| {
+            let (_, number, key) = cold::split_place(place);
+            let at = below.numbers.iter().position(|other| *other == number).unwrap();
+            let table = &state.tables[at];
+            let expired = table.ttl.is_some_and(|ttl| ttl::is_expired(table.kind, value, ttl, now));
+            if !expired && table.find((hash_key(key), key)).is_none() {
+                see(&mut seen, at, key, value, now);
+            }
+            true
         };
-        for number in table.with_value(now) {
-            let slot = &table.slots[number as usize];
-            let (key, cells): (_, Vec<_>) = match table.kind {
-                StateKind::Map => {
-                    let (key, field) = field::split(slot.key());
-                    (key.to_vec(), cell(slot.value()).map(|cell| (field.to_vec(), cell)).into_iter().collect())
-                }
-                StateKind::List => {
-                    (slot.key().to_vec(), list::elements(slot.value()).filter_map(cell).map(|cell| (vec![], cell)).collect())
-                }
-                _ => (slot.key().to_vec(), cell(slot.value()).map(|cell| (vec![], cell)).into_iter().collect()),
-            };
-            seen.entry((at, key)).or_default().extend(cells);
-        }
+        below.store.range(&[], &mut visit).unwrap();
     }
     seen.values_mut().for_each(|cells| cells.sort_by(|a, b| a.0.cmp(&b.0)));
     seen
+}
+
+fn see(seen: &mut Seen, at: usize, key: &[u8], kept: &[u8], now: i64) {
+    let StateDescriptor { kind, ttl, .. } = states()[at];
+    let cell = |kept: &[u8]| match ttl {
+        None => Some((kept.to_vec(), 0)),
+        Some(ttl) => ttl::fresh(kept, ttl, now).map(|value| (value.to_vec(), ttl::split(kept).0)),
+    };
+    let (key, cells): (_, Vec<_>) = match kind {
+        StateKind::Map => {
+            let (key, field) = field::split(key);
+            (key.to_vec(), cell(kept).map(|cell| (field.to_vec(), cell)).into_iter().collect())
+        }
+        StateKind::List => (key.to_vec(), list::elements(kept).filter_map(cell).map(|cell| (vec![], cell)).collect()),
+        _ => (key.to_vec(), cell(kept).map(|cell| (vec![], cell)).into_iter().collect()),
+    };
+    seen.entry((at, key)).or_default().extend(cells);
 }
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -341,7 +359,7 @@ pub(crate) fn change() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         25 => change(),
         3 => Just(Step::Commit),
@@ -378,6 +396,55 @@ impl Snapshots {
     }
 }
 
+pub(crate) fn check(mut state: KeyedState, steps: &[Step]) -> Result<(), TestCaseError> {
+    let call = call();
+    let (mut now, mut committed) = (Oracle::default(), Oracle::default());
+    let mut snapshots = Snapshots::default();
+    for step in steps {
+        match step {
+            Step::Commit => {
+                state.commit();
+                state.evict();
+                committed = now.clone();
+            }
+            Step::Undo => {
+                state.undo();
+                state.evict();
+                now = Oracle { now: now.now, ..committed.clone() };
+            }
+            Step::Freeze => {
+                state.commit();
+                committed = now.clone();
+                state.freeze();
+                snapshots.expected.push_back(now.clone());
+            }
+            Step::Advance(entries) => {
+                if !state.is_dirty()
+                    && let Some(slice) = state.advance(*entries)
+                {
+                    snapshots.take(slice, &call, now.now);
+                }
+            }
+            Step::Sweep if state.is_dirty() => {}
+            change => now.apply(change, &mut state, &call),
+        }
+        prop_assert_eq!(seen(&state, now.now), now.seen(&call, now.now));
+        // Listing writes everything below, so not after each step.
+        if !state.is_backed() || matches!(step, Step::Sweep) {
+            prop_assert_eq!(listed(&mut state, now.now), keys_seen(&now, &call));
+        }
+    }
+    state.commit();
+    while state.is_freezing() {
+        if let Some(slice) = state.advance(3) {
+            snapshots.take(slice, &call, now.now);
+        }
+    }
+    prop_assert!(snapshots.expected.is_empty());
+    prop_assert_eq!(state.fault(), None);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, rng_seed: RngSeed::Fixed(3), failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -385,42 +452,7 @@ proptest! {
     /// however writes, undos, sweeps and slices interleave.
     #[test]
     fn state_is_what_was_written_and_snapshots_hold_what_was_frozen(steps in proptest::collection::vec(step(), 1..120)) {
-        let call = call();
-        let mut state = KeyedState::new(states(), 128);
-        let (mut now, mut committed) = (Oracle::default(), Oracle::default());
-        let mut snapshots = Snapshots::default();
-        for step in &steps {
-            match step {
-                Step::Commit => {
-                    state.commit();
-                    committed = now.clone();
-                }
-                Step::Undo => {
-                    state.undo();
-                    now = Oracle { now: now.now, ..committed.clone() };
-                }
-                Step::Freeze => {
-                    state.commit();
-                    committed = now.clone();
-                    state.freeze();
-                    snapshots.expected.push_back(now.clone());
-                }
-                Step::Advance(entries) => if !state.is_dirty() && let Some(slice) = state.advance(*entries) {
-                    snapshots.take(slice, &call, now.now);
-                },
-                Step::Sweep if state.is_dirty() => {}
-                change => now.apply(change, &mut state, &call),
-            }
-            prop_assert_eq!(seen(&state, now.now), now.seen(&call, now.now));
-            prop_assert_eq!(listed(&mut state, now.now), keys_seen(&now, &call));
-        }
-        state.commit();
-        while state.is_freezing() {
-            if let Some(slice) = state.advance(3) {
-                snapshots.take(slice, &call, now.now);
-            }
-        }
-        prop_assert!(snapshots.expected.is_empty());
+        check(KeyedState::new(states(), 128), &steps)?;
     }
 
     /// When all has expired and is in snapshots, sweeping leaves nothing, and what was restored from them expires too.
@@ -440,24 +472,36 @@ proptest! {
         }
         for state in [&mut state, &mut restored] {
             state.begin(now.now + TTL as i64);
-            prop_assert_eq!(state.keys(now.now + TTL as i64), []);
+            prop_assert!(listed(state, now.now + TTL as i64).is_empty());
             (0..200).for_each(|_| state.sweep());
             prop_assert_eq!(state.entries(), 0);
         }
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, rng_seed: RngSeed::Fixed(4), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// So it is when only few bytes of it may be in memory.
+    #[test]
+    fn so_it_is_wherever_state_lies(steps in proptest::collection::vec(step(), 1..400), bound in 0usize..4000) {
+        check(KeyedState::over(states(), 128, Box::new(Shelf::default()), bound), &steps)?;
+    }
+}
+
 /// The keys that `finish` gets, sorted.
 fn listed(state: &mut KeyedState, now: i64) -> Vec<Vec<u8>> {
-    let places = state.keys(now);
-    let key = |place| {
-        let (key, hash) = state.key(place);
-        assert_eq!(hash, hash_key(&key));
-        key.to_vec()
-    };
-    let mut keys: Vec<_> = places.into_iter().map(key).collect();
-    keys.sort();
-    keys
+    let (mut keys, mut listed) = (state.keys(now), Vec::new());
+    loop {
+        let mut call = Batch::default();
+        state.next_keys(&mut keys, 3, &mut call);
+        assert!(call.keys.iter().map(hash_key).eq(call.hashes.iter().copied()));
+        listed.extend(call.keys.iter().map(<[u8]>::to_vec));
+        if call.keys.len() < 3 {
+            listed.sort();
+            return listed;
+        }
+    }
 }
 
 /// The keys that have state, sorted.

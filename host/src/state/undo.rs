@@ -62,16 +62,17 @@ impl Undo {
     pub(super) fn play_back(&mut self, tables: &mut [Table]) {
         let mut end = self.values.len();
         for step in self.steps.drain(..).rev() {
-            let slot = &mut tables[step.state as usize].slots[step.slot as usize];
-            match step.replaced {
-                Some(start) => {
-                    slot.set_value(&self.values[start..end]);
-                    end = start;
+            tables[step.state as usize].change(step.slot, |slot| {
+                match step.replaced {
+                    Some(start) => {
+                        slot.set_value(&self.values[start..end]);
+                        end = start;
+                    }
+                    None => slot.truncate_value(step.kept as usize),
                 }
-                None => slot.truncate_value(step.kept as usize),
-            }
-            slot.live = step.live;
-            slot.saved = step.saved;
+                slot.live = step.live;
+                slot.saved = step.saved;
+            });
         }
         self.forget();
     }

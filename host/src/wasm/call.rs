@@ -92,6 +92,8 @@ impl Runner {
             Ok((returned,)) => self.judge(returned),
             Err(failure) => Err(failure),
         };
+        // Whatever the guest made of what it read then.
+        let outcome = self.guest().state.get_mut().fault().map_or(outcome, |fault| Err(fault.into()));
         self.guest().end(outcome.is_ok());
         outcome
     }

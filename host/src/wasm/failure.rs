@@ -7,7 +7,7 @@ use wasmtime::{Trap, WasmBacktrace};
 use super::guest::Guest;
 use super::limits::{self, Limit, STACK_BYTES};
 use crate::plan::Limits;
-use crate::state::ListTooLong;
+use crate::state::{ColdFault, ListTooLong};
 
 /// What kind of failure it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Cause {
     Limit(Limit),
     /// The guest called a function of the host in a way that the contract forbids.
     HostCall,
+    /// The host could not read or write the operator's state on the local disk.
+    Disk,
 }
 
 impl Cause {
@@ -96,6 +98,12 @@ impl fmt::Display for Exit {
 }
 
 impl std::error::Error for Exit {}
+
+impl From<&ColdFault> for Failure {
+    fn from(fault: &ColdFault) -> Self {
+        Failure::new(Cause::Disk, None, fault.to_string())
+    }
+}
 
 impl From<ListTooLong> for Failure {
     fn from(ListTooLong { most }: ListTooLong) -> Self {

@@ -156,6 +156,7 @@ impl Guest {
             self.operator_state.get_mut().undo();
             self.outputs.get_mut().iter_mut().for_each(Outbox::discard);
         }
+        self.state.get_mut().evict();
     }
 
     /// Exchanges the batch at hand and `batch`, never during a call.

@@ -3,11 +3,12 @@
 use super::guest;
 
 /// A job file.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct JobFile {
     job: String,
     restart: String,
     checkpoint: String,
+    state: String,
     nodes: String,
 }
 
@@ -15,7 +16,7 @@ impl JobFile {
     /// A job without nodes, named `job`, whose checkpoints go to `checkpoints` at the given interval, and which fails when an attempt does.
     pub fn new(interval: &str) -> Self {
         let checkpoint = format!("interval = \"{interval}\"\ndir = \"checkpoints\"\n");
-        JobFile { job: "name = \"job\"\n".into(), restart: "strategy = \"none\"\n".into(), checkpoint, nodes: String::new() }
+        JobFile { job: "name = \"job\"\n".into(), restart: "strategy = \"none\"\n".into(), checkpoint, ..JobFile::default() }
     }
 
     /// Adds a line to `[job]`.
@@ -34,6 +35,12 @@ impl JobFile {
     /// and with a test's little state there would be none.
     pub fn checkpoint(mut self, lines: &str) -> Self {
         self.checkpoint = format!("{lines}\n");
+        self
+    }
+
+    /// Replaces the lines of `[state]`.
+    pub fn state(mut self, lines: &str) -> Self {
+        self.state = format!("{lines}\n");
         self
     }
 
@@ -75,10 +82,12 @@ impl JobFile {
 
     /// The text.
     pub fn text(&self) -> String {
-        let JobFile { job, restart, checkpoint, nodes } = self;
+        let JobFile { job, restart, checkpoint, state, nodes } = self;
         let threshold = if checkpoint.contains("memory-threshold") { "" } else { "memory-threshold = \"0B\"\n" };
         // Tables that belong to it come after its own lines.
         let (checkpoint, tables) = checkpoint.split_at(checkpoint.find("\n[").map_or(checkpoint.len(), |end| end + 1));
-        format!("format = 1\n\n[job]\n{job}\n[checkpoint]\n{checkpoint}{threshold}{tables}{nodes}\n[job.restart]\n{restart}")
+        format!(
+            "format = 1\n\n[job]\n{job}\n[checkpoint]\n{checkpoint}{threshold}{tables}\n[state]\n{state}{nodes}\n[job.restart]\n{restart}"
+        )
     }
 }

@@ -18,7 +18,7 @@ pub use checkpoints::Manifest;
 pub use host::Host;
 pub use job_file::JobFile;
 pub use kills::{Moment, kill_and_resume};
-pub use place::Place;
+pub use place::{Place, names};
 pub use process::{Ended, Running};
 pub use random::Random;
 pub use watch::Watcher;

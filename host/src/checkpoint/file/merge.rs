@@ -31,21 +31,33 @@ pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64) -> 
     let mortal: Vec<_> = states.iter().map(|state| state.ttl.filter(|_| base).map(|ttl| (state.kind, ttl))).collect();
     let epochs = files.iter().skip(1).fold(first.head().epochs, |all, file| all.union(file.head().epochs));
     let mut writer = Writer::new(&first.head().operator, states, groups, epochs, base).packed(newest.compression());
-    let mut sources = Sources::new(files, groups, &writer)?;
-    let mut same = Vec::new();
-    let (mut value, mut room) = (Vec::new(), Vec::new());
-    while sources.take_entry(&mut same) {
-        let entry = same.iter().map(Item::change);
-        let left = combine(entry, base, &mut value).and_then(|change| match mortal[usize::from(change.state)] {
-            Some((kind, ttl)) => Some(Change { value: without_expired(kind, change.value, ttl, now, &mut room)?, ..change }),
+    let number = |state: &StateDescriptor| writer.number(&state.name);
+    let numbers = files.iter().map(|file| file.head().states.iter().map(number).collect()).collect();
+    let mut room = Vec::new();
+    Sources::new(files, groups, numbers)?.each(base, |change| {
+        let left = match mortal[usize::from(change.state)] {
+            Some((kind, ttl)) => without_expired(kind, change.value, ttl, now, &mut room).map(|value| Change { value, ..change }),
             None => Some(change),
-        });
-        if let Some(change) = left {
-            writer.push(change).map_err(|error| refused(first, &error))?;
-        }
-        same.drain(..).try_for_each(|item| sources.advance(item))?;
-    }
+        };
+        left.map_or(Ok(()), |change| writer.push(change).map_err(|error| refused(first, &error)))
+    })?;
     writer.finish().map_err(|error| refused(first, &error))
+}
+
+/// Shows what `files` (from the oldest to the newest) come to for `groups`: each entry that there is once, in order, with states numbered
+/// by their place in `states`, which stand by name.
+///
+/// # Errors
+/// What `visit` says; [`Kind::Checkpoint`] if a file is damaged, or holds changes of a state that is not among `states`, or is not kept as
+/// it is there.
+pub fn each_entry(
+    files: &[StateReader],
+    groups: KeyGroups,
+    states: &[StateDescriptor],
+    visit: impl FnMut(Change<'_>) -> Result<()>,
+) -> Result<()> {
+    let numbers = files.iter().map(|file| file.numbers_in(states)).collect::<Result<_>>()?;
+    Sources::new(files, groups, numbers)?.each(true, visit)
 }
 
 /// What several changes of one entry, from the oldest to the newest, come to. None: nothing is left to say.
@@ -150,13 +162,23 @@ struct Sources<'r> {
 }
 
 impl<'r> Sources<'r> {
-    fn new(files: &'r [StateReader], groups: KeyGroups, writer: &Writer) -> Result<Self> {
-        let number = |state: &StateDescriptor| writer.number(&state.name);
-        let numbers = files.iter().map(|file| file.head().states.iter().map(number).collect());
+    fn new(files: &'r [StateReader], groups: KeyGroups, numbers: Vec<Vec<u16>>) -> Result<Self> {
         let blocks = files.iter().map(|file| Blocks::new(file, groups));
-        let mut sources = Sources { blocks: blocks.collect(), numbers: numbers.collect(), groups, heap: BinaryHeap::new() };
+        let mut sources = Sources { blocks: blocks.collect(), numbers, groups, heap: BinaryHeap::new() };
         (0..files.len()).try_for_each(|file| sources.enter_block(file))?;
         Ok(sources)
+    }
+
+    /// Shows what is left to say of each entry, in order; with `base`, nothing lies below.
+    fn each(mut self, base: bool, mut visit: impl FnMut(Change<'_>) -> Result<()>) -> Result<()> {
+        let (mut same, mut value) = (Vec::new(), Vec::new());
+        while self.take_entry(&mut same) {
+            if let Some(change) = combine(same.iter().map(Item::change), base, &mut value) {
+                visit(change)?;
+            }
+            same.drain(..).try_for_each(|item| self.advance(item))?;
+        }
+        Ok(())
     }
 
     /// Takes the changes of the next entry, from the oldest to the newest, into `same`; false at the end.

@@ -32,7 +32,7 @@ use crate::codec::CodecError;
 
 pub use broadcast::{BroadcastReader, write_broadcast};
 pub use head::Head;
-pub use merge::merge;
+pub use merge::{each_entry, merge};
 pub use operator::{OperatorStateFacts, OperatorStateReader, WrittenOperatorState, write_operator};
 pub use read::{ChangeCursor, StateReader};
 pub use write::{FileFacts, Written, write};

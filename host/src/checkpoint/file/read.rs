@@ -58,6 +58,11 @@ impl StateReader {
     /// # Errors
     /// [`Kind::Checkpoint`] if the file holds changes of a state that is not among `states`, or is not kept as it is there.
     pub fn changes_for(&self, groups: KeyGroups, states: &[StateDescriptor]) -> Result<ChangeCursor<'_>> {
+        Ok(ChangeCursor { states: Some(self.numbers_in(states)?), ..self.changes(groups) })
+    }
+
+    /// For each state of the file its place in `states`, with the errors of [`StateReader::changes_for`].
+    pub(super) fn numbers_in(&self, states: &[StateDescriptor]) -> Result<Vec<u16>> {
         let mut numbers = Vec::with_capacity(self.head.states.len());
         for (state, &count) in self.head.states.iter().zip(&self.head.counts) {
             let found = states.iter().position(|other| other.name == state.name && state.is_kept_as(other));
@@ -68,7 +73,7 @@ impl StateReader {
                 None => return Err(self.misfit(state, states)),
             });
         }
-        Ok(ChangeCursor { states: Some(numbers), ..self.changes(groups) })
+        Ok(numbers)
     }
 
     fn misfit(&self, state: &StateDescriptor, states: &[StateDescriptor]) -> Error {

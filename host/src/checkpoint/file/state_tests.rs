@@ -7,6 +7,7 @@ use super::*;
 use crate::checkpoint::manifest::Epochs;
 use crate::plan::{Compression, Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::{Column, KeyGroups, key_group, subtask_of};
+use crate::state::below_tests::Shelf;
 use crate::state::tests::{Oracle, Step, call, change, seen, states};
 use crate::state::{Change, ChangeKind, Changes, KeyedState, ListTooLong, OperatorState, SubtaskState, Unwritten, without_expired};
 
@@ -49,6 +50,16 @@ fn restore(files: &[StateReader], groups: KeyGroups) -> KeyedState {
             state.restore(change);
         }
     }
+    state
+}
+
+/// What [`restore`] gives, with all of it below.
+fn filled(files: &[StateReader], groups: KeyGroups) -> KeyedState {
+    let mut by_name = states().to_vec();
+    by_name.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut state = KeyedState::over(states(), MAX, Box::new(Shelf::default()), 0);
+    state.fill(|visit| each_entry(files, groups, &by_name, visit)).unwrap();
+    assert_eq!(state.entries(), 0, "nothing of it is in memory");
     state
 }
 
@@ -155,8 +166,9 @@ proptest! {
     }
 }
 
-/// A lane of files and what it was merged into hold the same.
+/// A lane of files and what it was merged into hold the same, wherever it goes.
 fn holds_the_same(lane: &[StateReader], merged: &StateReader, groups: KeyGroups, now: i64) {
+    assert_eq!(seen(&filled(lane, groups), now), seen(&restore(lane, groups), now));
     assert_eq!(seen(&restore(lane, groups), now), seen(&restore(std::slice::from_ref(merged), groups), now));
 }
 

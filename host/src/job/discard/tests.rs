@@ -40,6 +40,7 @@ fn plan(dir: &Path) -> Plan {
             on_cancel: OnCancel::Delete,
             ..CheckpointSettings::new(dir.join("checkpoints").into())
         },
+        state_dir: "/s".into(),
         nodes: vec![
             Node { uid: "words".into(), kind: source, inputs: vec![], renamed_from: None },
             Node { uid: "out".into(), kind: sink, inputs: vec![input], renamed_from: None },

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::plan::{
-    CheckpointSettings, ComponentRef, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, WordsSettings,
+    CheckpointSettings, ComponentRef, Distribution, Grants, Limits, OperatorSettings, Restart, SourceKind, SourceSettings, StateSettings,
+    WordsSettings,
 };
 
 fn schema(text: &str) -> Schema {
@@ -45,6 +46,7 @@ fn operator() -> NodeKind {
         component: ComponentRef::File("c.wasm".into()),
         config: serde_json::json!({}),
         limits: Limits::default(),
+        state: StateSettings::default(),
         grants: Grants::default(),
         on_error: OnError::Fail,
         max_errors: 1,
@@ -68,6 +70,7 @@ fn plan(nodes: Vec<(&str, NodeKind, &[&str])>) -> Plan {
         max_parallelism: 128,
         restart: Restart::None,
         checkpoint: CheckpointSettings::new(PathBuf::from("/c").into()),
+        state_dir: "/s".into(),
         nodes: (nodes.into_iter())
             .map(|(uid, kind, inputs)| Node {
                 uid: uid.into(),

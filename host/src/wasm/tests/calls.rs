@@ -3,7 +3,8 @@
 use super::guest::{Guest, context, emitted, failure, limits, open, processing, soon, words};
 use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox, Shape, hash_key};
-use crate::state::SubtaskState;
+use crate::state::below_tests::Shelf;
+use crate::state::{ColdFault, KeyedState, SubtaskState};
 use crate::wasm::{Cause, Failure, Instance, Limit};
 
 /// At address 8192: 0, 1, 2, 0 as u32, which serve as indices of keys, as ends and as bytes. Lists are written as address and length.
@@ -49,6 +50,21 @@ fn misused(guest: &Guest) -> String {
     let Failure { cause, record, message } = failure(guest);
     assert_eq!((cause, record), (Cause::HostCall, None), "{message}");
     message.strip_prefix("misused the host: ").unwrap_or_else(|| panic!("{message}")).to_owned()
+}
+
+#[test]
+fn a_disk_that_fails_fails_the_call_whatever_the_guest_makes_of_it() {
+    for end in ["", "unreachable"] {
+        let component = guest(format!("{} {end}", get(0, KEYS))).load().unwrap();
+        // Broken once something lies in it.
+        let mut keyed = KeyedState::over(&component.descriptor().states, 128, Box::new(Shelf::breaking_after(1)), 0);
+        keyed.fill(|_| Ok::<(), ColdFault>(())).unwrap();
+        let state = SubtaskState { keyed, ..SubtaskState::new(&component.descriptor().states, 128) };
+        let outputs = component.descriptor().outputs.iter().map(|_| Outbox::new(Shape { plain: true, keyed: None })).collect();
+        let mut instance = Instance::open(&component, &context(), limits(), OnError::Skip, state, outputs).unwrap();
+        let failure = instance.process(0, &mut words(&["a", "b"])).unwrap_err();
+        assert_eq!((failure.cause, failure.message.as_str()), (Cause::Disk, "the shelf has broken"));
+    }
 }
 
 #[test]

@@ -1,0 +1,51 @@
+//! `[state]`, and `state` of an operator.
+
+use std::path::{Path, PathBuf};
+
+use super::section::Section;
+use super::setting::{LocalPath, Size, SizeUpTo};
+use crate::plan::{Backend, StateSettings};
+
+/// What holds for all operators that say nothing else.
+pub(super) struct Defaults {
+    pub(super) settings: StateSettings,
+    /// The directory for state on disk, absolute.
+    pub(super) dir: PathBuf,
+    /// Whether checkpoints are taken while the job runs.
+    checkpoints: bool,
+}
+
+/// `[state]`; `checkpoints` says whether any are taken while the job runs.
+pub(super) fn read(root: &mut Section<'_>, base: &Path, checkpoints: bool) -> Defaults {
+    let mut defaults = Defaults { settings: StateSettings::default(), dir: base.join("local-state"), checkpoints };
+    if let Some(mut section) = root.section("state") {
+        if let Some(dir) = section.optional::<LocalPath>("dir") {
+            defaults.dir = base.join(dir.into_inner().0);
+        }
+        defaults.settings = settings(section, &defaults);
+    }
+    defaults
+}
+
+/// `state` of an operator.
+pub(super) fn read_operator(operator: &mut Section<'_>, defaults: &Defaults) -> StateSettings {
+    operator.section("state").map_or(defaults.settings, |section| settings(section, defaults))
+}
+
+fn settings(mut section: Section<'_>, defaults: &Defaults) -> StateSettings {
+    let chosen = section.choice("backend", &[("memory", Backend::Memory), ("disk", Backend::Disk)]);
+    if chosen == Some(Backend::Disk) && !defaults.checkpoints {
+        section.fault(
+            section.span(),
+            "state leaves memory for the disk once it is in a checkpoint, and none is taken before the job ends",
+            "set `interval` in [checkpoint], or `backend = \"memory\"`",
+        );
+    }
+    let StateSettings { backend, memory } = defaults.settings;
+    let memory = section.optional::<Size>("memory").map_or(memory, |size| {
+        let SizeUpTo(bytes) = size.into_inner();
+        bytes
+    });
+    section.finish();
+    StateSettings { backend: chosen.unwrap_or(backend), memory }
+}

@@ -1,0 +1,223 @@
+//! [`Below`]: what lies below the tables when state may be larger than memory: a cold store, of which the tables are the write-back
+//! cache.
+//!
+//! An entry that has a slot is what the slot says, live or not; any other is what the cold store says. So whoever looks for an entry
+//! looks into the table, then below, and what is found there gets a slot. Slots leave memory between calls, when the tables have grown
+//! beyond their bound (`evict`), and only if they are in no snapshot that is still to be serialised: so undo, freeze and slices know of
+//! slots only, and a snapshot is the same whatever lies below.
+
+use super::KeyedState;
+use super::change::Change;
+use super::cold::{Cold, ColdFault, HEAD, LONGEST_PLACE, make_place};
+use super::evict::LOOKS;
+use super::notes::Notes;
+use super::table::{Hashed, NONE, Table};
+use crate::plan::StateDescriptor;
+use crate::record::{hash_key, key_group};
+
+/// The cold store of a subtask, and what the tables above it may take.
+#[derive(Debug)]
+pub(super) struct Below {
+    pub(super) store: Box<dyn Cold>,
+    /// Bytes of memory that entries may take.
+    pub(super) bound: usize,
+    /// For each table the number of its state in places: states stand there by name, as in state files.
+    pub(super) numbers: Vec<u16>,
+    /// Whether anything was ever written into the store.
+    pub(super) filled: bool,
+    /// Why the store can't be used any more.
+    pub(super) fault: Option<ColdFault>,
+    /// The slot at which the next eviction begins: table and number.
+    pub(super) hand: (usize, usize),
+    /// How many more slots evictions may look at: some for each slot that has come up or is in a snapshot since, so that they take no
+    /// time when hardly anything can leave.
+    pub(super) looks: usize,
+    /// Where the sweep goes on, and how many have passed without it.
+    pub(super) swept: (Vec<u8>, usize),
+    /// Room that is used again.
+    pub(super) place: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Below {
+    fn new(states: &[StateDescriptor], store: Box<dyn Cold>, bound: usize) -> Self {
+        let number = |state: &StateDescriptor| states.iter().filter(|other| other.name < state.name).count();
+        Below {
+            store,
+            bound,
+            // Descriptors have far fewer states than a u16 counts.
+            numbers: states.iter().map(|state| number(state) as u16).collect(),
+            filled: false,
+            fault: None,
+            hand: (0, 0),
+            looks: 0,
+            swept: (Vec::new(), 0),
+            place: Vec::new(),
+            value: Vec::new(),
+        }
+    }
+
+    /// Whether there is anything to be read from the store.
+    pub(super) fn is_readable(&self) -> bool {
+        self.filled && self.fault.is_none()
+    }
+
+    /// Notes how something has ended that the store was asked for.
+    pub(super) fn settle(&mut self, ended: Result<(), ColdFault>) {
+        self.fault = self.fault.take().or(ended.err());
+    }
+
+    /// Makes the place of an entry; false if the entry has to stay in memory.
+    pub(super) fn set_place(&mut self, state: usize, group: u16, key: &[u8]) -> bool {
+        make_place(group, self.numbers[state], key, &mut self.place);
+        self.place.len() <= LONGEST_PLACE
+    }
+
+    /// The slot of an entry for which there was none before the call at hand has brought others into memory.
+    #[inline(never)]
+    fn look(&mut self, state: usize, table: &mut Table, hashed: Hashed<'_>, group: u16) -> u32 {
+        if let Some(number) = table.find(hashed) {
+            return number;
+        }
+        if !self.is_readable() || !self.set_place(state, group, hashed.1) {
+            return NONE;
+        }
+        match self.store.get(&self.place, &mut self.value) {
+            Ok(true) => {
+                self.looks += LOOKS;
+                insert_cold(table, hashed, group, &self.value)
+            }
+            Ok(false) => NONE,
+            Err(fault) => {
+                self.fault = Some(fault);
+                NONE
+            }
+        }
+    }
+
+    /// Adds to what was found in a table what lies below, for each of `entries` with the hash of its key.
+    pub(super) fn bring<'a>(
+        &mut self,
+        state: usize,
+        table: &mut Table,
+        max_parallelism: u16,
+        entries: impl Iterator<Item = (Hashed<'a>, u64)>,
+        found: &mut [u32],
+    ) {
+        for (slot, (hashed, hash_of_key)) in found.iter_mut().zip(entries) {
+            match *slot {
+                NONE => *slot = self.look(state, table, hashed, key_group(hash_of_key, max_parallelism)),
+                number => table.slots[number as usize].notes.set_used(),
+            }
+        }
+    }
+}
+
+/// Gives an entry a slot as it lies in the cold store.
+pub(super) fn insert_cold(table: &mut Table, hashed: Hashed<'_>, group: u16, value: &[u8]) -> u32 {
+    let number = table.insert(hashed, group);
+    table.change(number, |slot| {
+        slot.set_value(value);
+        slot.live = true;
+        slot.notes = Notes::COLD;
+        // What could be written fits.
+        slot.saved = value.len() as u32;
+    });
+    number
+}
+
+impl KeyedState {
+    /// Empty state that may grow beyond memory: what the tables hold takes about `bound` bytes, and what was written since the last
+    /// snapshot in any case; everything else lies in `store`.
+    pub fn over(states: &[StateDescriptor], max_parallelism: u16, store: Box<dyn Cold>, bound: usize) -> Self {
+        let mut state = KeyedState::new(states, max_parallelism);
+        state.below = Some(Box::new(Below::new(states, store, bound)));
+        state
+    }
+
+    /// Whether it may grow beyond memory.
+    pub fn is_backed(&self) -> bool {
+        self.below.is_some()
+    }
+
+    /// Why its cold store can't be used any more. From then on what is read may be wrong: the call at hand is to be undone, and no other
+    /// one made.
+    pub fn fault(&self) -> Option<&ColdFault> {
+        self.below.as_ref()?.fault.as_ref()
+    }
+
+    /// The slot of an entry, wherever it lies; [`NONE`] if there is none.
+    pub(super) fn look(&mut self, state: usize, hashed: Hashed<'_>, hash_of_key: u64) -> u32 {
+        let table = &mut self.tables[state];
+        let mut found = [table.find(hashed).unwrap_or(NONE)];
+        if let Some(below) = &mut self.below {
+            below.bring(state, table, self.max_parallelism, [(hashed, hash_of_key)].into_iter(), &mut found);
+        }
+        found[0]
+    }
+
+    /// Shows the entries of a map that lie below and have no slot, from the key `from` on, of which the first `prefix` bytes are common to
+    /// all that are wanted, until `visit` has seen enough and says false.
+    pub(super) fn visit_below(
+        &mut self,
+        state: usize,
+        hash_of_key: u64,
+        from: &[u8],
+        prefix: usize,
+        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) {
+        let Some(below) = self.below.as_mut().filter(|below| below.is_readable()) else { return };
+        // What has a place is not too long, but where it is looked for may be.
+        below.set_place(state, key_group(hash_of_key, self.max_parallelism), from);
+        let (table, wanted) = (&self.tables[state], &below.place[..HEAD + prefix]);
+        let read = below.store.range(&below.place, &mut |place, value| {
+            let entry = &place[HEAD.min(place.len())..];
+            place.starts_with(wanted) && (table.find((hash_key(entry), entry)).is_some() || visit(entry, value))
+        });
+        below.settle(read);
+    }
+
+    /// Gives entries of a map slots, as they lie below.
+    pub(super) fn take_in(&mut self, state: usize, hash_of_key: u64, entries: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) {
+        let group = key_group(hash_of_key, self.max_parallelism);
+        for (entry, value) in entries {
+            insert_cold(&mut self.tables[state], (hash_key(&entry), &entry), group, &value);
+            self.below.iter_mut().for_each(|below| below.looks += LOOKS);
+        }
+    }
+
+    /// Takes up what a checkpoint holds, at a restore of state that may grow beyond memory: each entry once, as [`ChangeKind::Put`], in
+    /// the order of state files, with states numbered by their names' order. `source` hands them over.
+    ///
+    /// # Errors
+    /// What `source` says, or the store.
+    ///
+    /// # Panics
+    /// If it may not grow beyond memory.
+    ///
+    /// [`ChangeKind::Put`]: super::ChangeKind::Put
+    pub fn fill<E: From<ColdFault>>(
+        &mut self,
+        source: impl FnOnce(&mut dyn FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut below = self.below.take().expect("whoever fills it has asked whether it is backed");
+        let Below { store, numbers, place, .. } = &mut *below;
+        let (mut source, mut read) = (Some(source), Ok(()));
+        let filled = store.fill(&mut |take| {
+            let Some(source) = source.take() else { return };
+            read = source(&mut |change| {
+                make_place(change.group, change.state, change.key, place);
+                if place.len() <= LONGEST_PLACE {
+                    return Ok(take(place, change.value)?);
+                }
+                let state = numbers.iter().position(|number| *number == change.state);
+                // Whoever numbers them knows the same states.
+                self.restore(Change { state: state.unwrap_or_default() as u16, ..change });
+                Ok(())
+            });
+        });
+        below.filled = true;
+        self.below = Some(below);
+        read.and(filled.map_err(E::from))
+    }
+}

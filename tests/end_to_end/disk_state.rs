@@ -1,0 +1,137 @@
+//! State on a local disk: jobs come to what they come to with state in memory, through kills, with other parallelisms, and when they go
+//! from one to the other; with little memory, however much state there is.
+
+use std::fs;
+
+use crate::disk_full::Disk;
+use crate::harness::{JobFile, Moment, Place, Random, Running, assert_lines, kill_and_resume, names};
+use crate::{maps, sums};
+
+/// So little memory that nearly everything lies on disk.
+const ON_DISK: &str = "backend = \"disk\"\nmemory = \"64KiB\"";
+const IN_MEMORY: &str = "backend = \"memory\"";
+const SOURCE: &str = "type = \"file\"\npath = \"input.txt\"\n";
+
+/// Runs a job to its end through eight kills, after each of which its state may lie elsewhere.
+fn through_kills(random: &mut Random, job: fn(&str) -> JobFile, input: &[String]) -> Place {
+    let slow = || job(&format!("{SOURCE}rate = 3000"));
+    let place = Place::new(&slow());
+    place.write_lines("input.txt", input);
+    for lies in [ON_DISK, ON_DISK, IN_MEMORY, ON_DISK, IN_MEMORY, ON_DISK, ON_DISK, ON_DISK] {
+        place.set_job(&slow().state(lies));
+        kill_and_resume(&place, random, 1, &["1", "2", "3", "4"], |random| match random.below(4) {
+            0 => Moment::Claimed,
+            _ => Moment::Checkpoints(1 + random.below(4)),
+        });
+        let left = names(&place.path("local-state/job"));
+        assert!(left.len() <= 1, "what killed attempts have left is removed: {left:?}");
+        assert!(lies == IN_MEMORY || left.len() == 1, "a killed attempt has left its state");
+    }
+    place.set_job(&job(SOURCE).state(ON_DISK));
+    place.run(&["-p", "3"]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    assert_eq!(names(&place.path("local-state/job")), [""; 0], "nothing is left of an attempt that has ended");
+    place
+}
+
+#[test]
+fn sums_and_lists_are_exact_wherever_they_lie() {
+    let mut random = Random::new(71);
+    let input = sums::input(&mut random, 0, 24_000);
+    let place = through_kills(&mut random, sums::job, &input);
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn maps_that_are_scanned_and_cleared_and_what_expires_are_exact_wherever_they_lie() {
+    let mut random = Random::new(72);
+    let input = sums::input(&mut random, 0, 24_000);
+    let place = through_kills(&mut random, maps::job, &input);
+    assert_lines(place.lines("out"), maps::oracle(&input), "killed and resumed");
+}
+
+/// Keys, and the bytes of each, which stands in three states.
+const KEYS: usize = 80_000;
+const KEY: usize = 1000;
+
+#[test]
+fn memory_stays_small_however_much_state_there_is() {
+    let file = |path: &str, rate: u64| format!("type = \"file\"\npath = {path:?}\nrate = {rate}");
+    let job = |lies: &str, rate: u64| {
+        JobFile::new("100ms")
+            .state(lies)
+            .source("all", &file("all", 1_000_000))
+            .source("some", &file("some", rate))
+            .operator("pairs", "fixture-pairs", &["all", "some"], "")
+            .operator("totals", "fixture-sum", &["pairs"], "limits = { time = \"1m\" }")
+            .file_sink("out", &["totals"])
+    };
+    let place = Place::new(&job(IN_MEMORY, 1));
+    place.write_lines("all", (0..KEYS).map(|key| format!("{key:0KEY$},{key}")));
+    place.write_lines("some", (0..KEYS).step_by(100).map(|key| format!("{key:0KEY$},1")));
+    let mut running = place.start(&["-p", "2"]);
+    running.wait_until("a checkpoint with all keys", || {
+        place.manifests(1).pop().is_some_and(|newest| newest.json["sources"][0]["splits"][0]["records"] == KEYS)
+    });
+    running.kill();
+    let peak = |lies: &str| {
+        let place = place.copy();
+        place.set_job(&job(lies, 1000));
+        let mut command = place.command(&["run", "job.toml", "-p", "2"]);
+        // What is freed counts as free at once, not when the allocator comes to it.
+        command.env("MIMALLOC_PURGE_DELAY", "0");
+        let mut running = Running::start(command);
+        let peak = running.peak_until_the_end();
+        running.wait().succeeds().says(&["resuming run 1 from checkpoint "]);
+        let lines = place.lines("out");
+        assert_eq!(lines.len(), KEYS);
+        for (key, line) in lines.iter().enumerate() {
+            let told = if key % 100 == 0 { format!("2,{},{key};1", key + 1) } else { format!("1,{key},{key}") };
+            assert!(*line == format!("{key:0KEY$},{told}"), "key {key}: {}", &line[KEY..]);
+        }
+        peak >> 10
+    };
+    let (on_disk, in_memory) = (peak("backend = \"disk\"\nmemory = \"8MiB\""), peak(IN_MEMORY));
+    println!("{on_disk} MiB with state on disk, {in_memory} MiB with state in memory");
+    assert!(on_disk + 150 < in_memory, "{on_disk} MiB on disk, {in_memory} MiB in memory, of which 230 are keys");
+}
+
+#[test]
+fn no_room_for_state_on_disk() {
+    let job = sums::job(&format!("{SOURCE}rate = 20000"));
+    let place = Place::new(&job.clone().state("backend = \"disk\"\nmemory = \"1MiB\""));
+    let Some(disk) = Disk::mount(place.path("local-state"), 1 << 10) else { return };
+    let input: Vec<String> = (0..60_000).map(|number| format!("{:0200},{number}", number % 30_000)).collect();
+    place.write_lines("input.txt", &input);
+    let ended =
+        place.run(&["-p", "2"]).ends_with(6).says(&["job `job`: operator `totals`, subtask ", "local-state/job/", "make room there"]);
+    println!("{}", ended.stderr);
+    drop(disk);
+    // Checkpoints are as they were.
+    place.set_job(&job);
+    place.run(&["-p", "2"]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn one_operator_may_keep_its_state_elsewhere_than_the_others() {
+    let job = JobFile::new("40ms")
+        .state(&format!("{IN_MEMORY}\ndir = \"elsewhere\""))
+        .source("lines", &format!("{SOURCE}rate = 3000"))
+        .operator("pairs", "fixture-pairs", &["lines"], "")
+        .operator("totals", "fixture-sum", &["pairs"], "state = { backend = \"disk\", memory = \"64KiB\" }")
+        .operator("others", "fixture-sum", &["pairs"], "")
+        .file_sink("out", &["totals"])
+        .file_sink("out-others", &["others"]);
+    let place = Place::new(&job);
+    let input = sums::input(&mut Random::new(73), 0, 6_000);
+    place.write_lines("input.txt", &input);
+    let mut running = place.start(&["-p", "2"]);
+    running.wait_until("a checkpoint", || place.newest(1) > 0);
+    let attempts = names(&place.path("elsewhere/job"));
+    let stores = names(&place.path("elsewhere/job").join(&attempts[0]));
+    assert_eq!(stores, ["lock", "totals-0", "totals-1"]);
+    running.wait().succeeds();
+    sums::check(&place.lines("out"), std::slice::from_ref(&input));
+    sums::check(&place.lines("out-others"), &[input]);
+    assert!(fs::read_dir(place.path("elsewhere/job")).is_ok_and(|mut left| left.next().is_none()));
+}
