@@ -11,7 +11,7 @@ use crate::dataflow::Splits;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, NodeKind, Plan, StateDescriptor};
 use crate::record::{KeyGroups, Position};
-use crate::state::{KeyedState, Lists, Maps, OperatorState, SubtaskState, spread};
+use crate::state::{Arrangement, KeyedState, Lists, Maps, OperatorState, SubtaskState, spread};
 use crate::wasm::Component;
 
 use super::migrate::{Migration, Migrations, apart};
@@ -160,7 +160,7 @@ async fn read_operator(
         let operator = whole.next().unwrap_or_default();
         loads.push(apart(move || {
             let keyed = load(&files, own, &saved, component.descriptor(), max_parallelism)?;
-            let mut state = SubtaskState { keyed, operator };
+            let mut state = SubtaskState { keyed, operator, places: Arrangement::new(&component.descriptor().states).places };
             migration.map_or(Ok(()), |migration| migration.rewrite(&mut state))?;
             Ok((subtask, state))
         }));

@@ -1,4 +1,5 @@
-//! Rewriting all values of a state at a restore, when another version of the operator has written them: column by column, in place.
+//! Rewriting all values of a state at a restore or a swap, when another version of the operator has written them: column by column, in
+//! place.
 
 use super::lists::{LONGEST_LIST, ListTooLong};
 use super::table::Table;
@@ -102,6 +103,7 @@ impl KeyedState {
 
     /// Nothing of it counts as saved any more.
     fn save_anew(&mut self) {
+        debug_assert!(!self.is_freezing(), "what waits would be forgotten");
         for table in &mut self.tables {
             table.written.clear();
             for (number, slot) in (0u32..).zip(&mut table.slots).filter(|(_, slot)| slot.live) {
@@ -158,8 +160,8 @@ fn is_full(values: &Column) -> bool {
 }
 
 impl SubtaskState {
-    /// Nothing of it counts as saved any more: the next snapshot holds all of it, and needs nothing of those before. To be called at a
-    /// restore only.
+    /// Nothing of it counts as saved any more: the next snapshot holds all of it, and needs nothing of those before. Only while no
+    /// frozen snapshot waits to be serialised.
     pub fn save_anew(&mut self) {
         self.keyed.save_anew();
         self.operator.save_anew();
