@@ -1,9 +1,11 @@
 //! [`Control`]: what the job's controller asks of a running dataflow. Plain flags, read by the workers between batches, and wakers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use timely::scheduling::SyncActivator;
+
+use super::swap::Swap;
 
 /// What the controller asks of a running dataflow.
 #[derive(Debug)]
@@ -21,6 +23,10 @@ pub struct Control {
     /// Sources are at their end, whatever is left to read.
     drained: AtomicBool,
     cancelled: AtomicBool,
+    /// The newest swap,
+    swap: Mutex<Option<Arc<Swap>>>,
+    /// and the epoch at whose end it falls; 0: there is none.
+    swap_epoch: AtomicU64,
     wakers: Mutex<Vec<SyncActivator>>,
 }
 
@@ -34,6 +40,8 @@ impl Default for Control {
             worked_off: Mutex::default(),
             drained: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
+            swap: Mutex::default(),
+            swap_epoch: AtomicU64::new(0),
             wakers: Mutex::default(),
         }
     }
@@ -49,6 +57,16 @@ impl Control {
     /// Like [`Control::trigger`], and nothing is read after it.
     pub fn stop(&self, epoch: u64) {
         self.stop_after.store(epoch, SeqCst);
+        self.trigger(epoch);
+    }
+
+    /// Like [`Control::trigger`] for the epoch of the swap, at whose barrier the component takes over. Whoever passes that barrier has
+    /// heard of it: the swap is there before the first source is told to step past, and all others come to the barrier only because of
+    /// that step.
+    pub fn swap(&self, swap: Swap) {
+        let epoch = swap.epoch;
+        *self.swap.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(swap));
+        self.swap_epoch.store(epoch, SeqCst);
         self.trigger(epoch);
     }
 
@@ -86,6 +104,19 @@ impl Control {
         self.barrier.load(SeqCst) >= epoch
     }
 
+    /// The swap of a node at the barrier that ends `epoch`.
+    pub(super) fn swap_at(&self, epoch: u64, node: usize) -> Option<Arc<Swap>> {
+        if self.swap_epoch.load(SeqCst) != epoch {
+            return None;
+        }
+        self.swap.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|swap| swap.node == node)
+    }
+
+    /// Whether the barrier of a swap lies between two epochs. It aligns whatever the mode: what comes after it is for the new component.
+    pub(super) fn parts(&self, epoch: u64, later: u64) -> bool {
+        (epoch..later).contains(&self.swap_epoch.load(SeqCst))
+    }
+
     pub(super) fn is_last(&self, epoch: u64) -> bool {
         self.last.load(SeqCst) == epoch
     }
@@ -114,7 +145,8 @@ impl Control {
         self.lock().push(waker);
     }
 
-    fn wake(&self) {
+    /// Has all workers look at what there is to do.
+    pub(super) fn wake(&self) {
         // A worker that is gone needs no waking.
         self.lock().iter().for_each(|waker| waker.activate().unwrap_or(()));
     }

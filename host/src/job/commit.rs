@@ -62,7 +62,7 @@ impl Controller {
             max_parallelism: plan.max_parallelism,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
             origin: self.origin.clone(),
-            operators: &self.facts,
+            operators: &self.versions.facts(plan, ready.epoch),
             snapshots,
             history: self.history.to_vec(),
         };
@@ -78,6 +78,7 @@ impl Controller {
         ready.files.iter().for_each(|(operator, files)| self.lists.add(operator, files));
         ready.operator_state.iter().for_each(|(operator, files)| self.lists.replace_operator_state(operator, files));
         self.control.committed(ready.epoch);
+        self.swap_committed(ready.epoch);
         while let Some((node, _)) = self.awaited.pop_front_if(|(_, epoch)| *epoch <= ready.epoch) {
             self.control.worked_off(node);
         }

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::checkpoint::decide::{FileLists, Merged};
-use crate::checkpoint::manifest::{ComponentFacts, History, Trigger};
-use crate::checkpoint::pending::{Ack, Expected, OperatorFacts, Part, Pending, Role};
+use crate::checkpoint::manifest::{History, Trigger};
+use crate::checkpoint::pending::{Ack, Expected, Part, Pending, Role};
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{Control, Event, Metrics};
@@ -24,7 +24,9 @@ use super::commit::Committing;
 use super::cycle::{Cycle, Wishes};
 use super::patience::{Patience, Patient, Trouble};
 use super::prepare::Prepared;
+use super::swap::{Checked, Swaps};
 use super::upload::{Parts, SnapshotId, Upload, Uploaded};
+use super::versions::Versions;
 use super::{End, Health, Notice, Observer, Order, Outcome, Progress};
 
 /// How often progress is told.
@@ -52,7 +54,8 @@ pub(super) struct Controller {
     pub(super) committing: Option<Committing>,
     pub(super) lists: FileLists,
     pub(super) history: History,
-    pub(super) facts: Vec<OperatorFacts>,
+    pub(super) versions: Versions,
+    pub(super) swaps: Swaps,
     /// The manifest of another run from which this run began.
     pub(super) origin: Option<String>,
     parts: Parts,
@@ -81,6 +84,7 @@ pub(super) enum Done {
     /// A merge for this operator: what came of it.
     Merged(String, Result<Merged>),
     Collected,
+    Checked(Box<Checked>),
 }
 
 /// What a controller works with besides what has begun.
@@ -92,11 +96,13 @@ pub(super) struct Parties {
     pub(super) observer: Arc<dyn Observer>,
     /// Of the run, as far as this process has seen it.
     pub(super) history: History,
+    /// A swap whose component is on probation already.
+    pub(super) swaps: Swaps,
 }
 
 impl Controller {
     pub(super) fn new(parties: Parties, begun: &Begun, started: Instant) -> Self {
-        let Parties { prepared, store, control, metrics, observer, mut history } = parties;
+        let Parties { prepared, store, control, metrics, observer, mut history, swaps } = parties;
         let plan = &prepared.plan;
         let restored = begun.point.as_ref().map(|point| &point.manifest);
         let good = restored.and_then(|manifest| Some((manifest.checkpoint, started.checked_sub(since(&manifest.created))?)));
@@ -111,7 +117,8 @@ impl Controller {
             committing: None,
             lists: FileLists::new(begun.attempt, plan.parallelism, plan.max_parallelism, restored),
             history,
-            facts: facts(&prepared),
+            versions: Versions::new(&prepared.components),
+            swaps,
             origin: begun.origin.clone(),
             parts: Parts::default(),
             reading: sources.map(|(node, _)| (node, plan.parallelism)).collect(),
@@ -142,6 +149,7 @@ impl Controller {
             Ok(Outcome::Finished | Outcome::Stopped) => {}
             Err(_) => self.abandon("its attempt has failed").await,
         }
+        self.end_swap(&ended);
         self.observer.progress(&self.progress());
         ended
     }
@@ -150,9 +158,10 @@ impl Controller {
         let mut progress = tokio::time::interval(PROGRESS);
         loop {
             self.give_up_overdue()?;
+            self.end_probation();
             self.trigger()?;
             self.commit()?;
-            let wake = self.cycle.wake(clock::now(), self.wishes());
+            let wake = self.cycle.wake(clock::now(), self.wishes()).into_iter().chain(self.swaps.wake()).min();
             tokio::select! {
                 Some(event) = events.recv() => self.take(event)?,
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.done(joined(done)?)?,
@@ -160,11 +169,12 @@ impl Controller {
                 Some(order) = orders.recv() => match order {
                     Order::End(End::Cancel) => return Ok(Outcome::Cancelled),
                     Order::End(end) => self.end_by(end),
+                    Order::Swap(request, reply) => self.order_swap(request, reply),
                 },
                 done = ended(self.committing.as_mut().map(|committing| &mut committing.task)) => match self.committed(joined(done))? {
                     Trigger::EndOfInput => return Ok(self.end(Outcome::Finished).await),
                     Trigger::Stop => return Ok(self.end(Outcome::Stopped).await),
-                    Trigger::Interval => self.clean_up(),
+                    Trigger::Interval | Trigger::Swap => self.clean_up(),
                 },
                 () = sleep_until(wake) => {}
                 _ = progress.tick() => self.observer.progress(&self.progress()),
@@ -176,7 +186,8 @@ impl Controller {
     fn wishes(&self) -> Wishes {
         // The newest: the checkpoint that helps its source helps those before it.
         let awaited = self.awaited.back().map(|(_, epoch)| *epoch);
-        Wishes { ended: self.reading.is_empty(), stop: matches!(self.ending, Some(End::Stop { .. })), awaited }
+        let (swap, hold) = (self.swaps.is_due(clock::now()), self.swaps.holds());
+        Wishes { ended: self.reading.is_empty(), stop: matches!(self.ending, Some(End::Stop { .. })), awaited, swap, hold }
     }
 
     /// Triggers the checkpoint that is due, if one is.
@@ -190,6 +201,7 @@ impl Controller {
         match trigger {
             Trigger::Interval => self.control.trigger(epoch),
             Trigger::Stop => self.control.stop(epoch),
+            Trigger::Swap => self.trigger_swap(epoch),
             Trigger::EndOfInput => self.control.finish(epoch),
         }
         Ok(())
@@ -230,6 +242,14 @@ impl Controller {
                 self.ended(node);
                 Ok(())
             }
+            Event::ChangedOver { subtask, epoch, took } => {
+                self.changed_over(subtask, epoch, took);
+                Ok(())
+            }
+            Event::Unfit { error } => {
+                self.unfit(&error);
+                Ok(())
+            }
             Event::Failed(error) => Err(error),
         }
     }
@@ -249,12 +269,11 @@ impl Controller {
 
     fn upload(&self, id: SnapshotId) -> Upload {
         let plan = &self.prepared.plan;
-        let component = self.prepared.components[id.node].as_ref().expect("only operators have snapshots");
         Upload {
             store: self.store.clone(),
             attempt: self.attempt,
             uid: plan.nodes[id.node].uid.clone(),
-            states: component.descriptor().states.clone().into(),
+            states: Arc::clone(&self.versions.at(id.node, id.epoch).arrangement.states),
             groups: KeyGroups::of_subtask(id.subtask, plan.parallelism, plan.max_parallelism),
             compression: plan.checkpoint.compression,
             id,
@@ -288,6 +307,10 @@ impl Controller {
             }
             Done::Collected => {
                 self.collecting = false;
+                Ok(())
+            }
+            Done::Checked(checked) => {
+                self.checked(*checked);
                 Ok(())
             }
         }
@@ -350,20 +373,4 @@ fn expected(plan: &Plan) -> Vec<Expected> {
         NodeKind::Sink(_) => Role::Sink,
     };
     plan.nodes.iter().map(|node| Expected { uid: node.uid.clone(), role: role(&node.kind), subtasks: plan.parallelism }).collect()
-}
-
-fn facts(prepared: &Prepared) -> Vec<OperatorFacts> {
-    let operators = prepared.plan.nodes.iter().zip(&prepared.components);
-    let facts = |(node, component): (&crate::plan::Node, &Option<Arc<crate::wasm::Component>>)| {
-        let component = component.as_ref()?;
-        let descriptor = component.descriptor();
-        let (digest, name, version) = (component.digest().into(), descriptor.name.clone(), descriptor.version.clone());
-        Some(OperatorFacts {
-            uid: node.uid.clone(),
-            component: ComponentFacts { digest, name, version },
-            states: descriptor.states.clone(),
-            key_schema: descriptor.state_key_schema().cloned(),
-        })
-    };
-    operators.filter_map(facts).collect()
 }

@@ -17,10 +17,13 @@ mod restore;
 mod run;
 mod signal;
 mod sinks;
+mod states;
 mod strategy;
 mod summary;
+mod swap;
 mod trouble;
 mod upload;
+mod versions;
 
 pub use crate::checkpoint::listing::{Broken, Listed, Listing};
 pub use crate::checkpoint::manifest::Fate;
@@ -34,3 +37,4 @@ pub use prepare::{OperatorReport, Prepared, Report, SourceReport, cache_dir};
 pub use run::{Options, block_on, run, runtime, validate};
 pub use signal::Signals;
 pub use summary::{FailedAttempt, Health, NodeTotals, Outcome, Progress, Restored, Summary};
+pub use swap::{StateFate, StateReport, SwapOutcome, SwapReply, SwapReport, SwapRequest, WayBack};

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::checkpoint::manifest::ComponentFacts;
 use crate::dataflow::Metrics;
 use crate::record::AttemptId;
 
-use super::{End, Health, Progress, Restored};
+use super::{End, Health, Progress, Restored, SwapReport, WayBack};
 
 /// Something worth a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +54,27 @@ pub enum Notice {
         /// How many had failed in a row.
         failed: u64,
     },
+    /// A component has taken an operator over.
+    Swapped {
+        /// From which to which, and how.
+        report: Box<SwapReport>,
+    },
+    /// A component that was to take an operator over has failed, and the one before it goes on.
+    TakenBack {
+        /// The operator.
+        operator: String,
+        /// The component that has failed.
+        component: ComponentFacts,
+        /// Why, naming the record if it was one.
+        reason: String,
+    },
+    /// A component that has taken an operator over stays.
+    Kept {
+        /// The operator.
+        operator: String,
+        /// The component.
+        component: ComponentFacts,
+    },
     /// The job was told to end, with a last checkpoint.
     Ending {
         /// How.
@@ -87,6 +109,23 @@ impl fmt::Display for Notice {
             Notice::Healthy { checkpoint, failed } => {
                 write!(f, "healthy again: checkpoint {checkpoint} is committed, after {failed} that failed")
             }
+            Notice::Swapped { report } => {
+                let SwapReport { operator, from, to, probation_ms, way_back, subtasks_us, .. } = &**report;
+                let pause = Duration::from_micros(subtasks_us.iter().copied().max().unwrap_or_default());
+                write!(f, "operator `{operator}` runs {} instead of {}, after a pause of {pause:?}", named(to), named(from))?;
+                if *probation_ms == 0 {
+                    return Ok(());
+                }
+                let probation = humantime::format_duration(Duration::from_millis(*probation_ms));
+                match way_back {
+                    WayBack::Forward => write!(f, "; on probation for {probation}"),
+                    WayBack::Rewind => write!(f, "; on probation for {probation}, in which nothing is published"),
+                }
+            }
+            Notice::TakenBack { operator, component, reason } => {
+                write!(f, "operator `{operator}` goes on with the component that it had instead of {}: {reason}", named(component))
+            }
+            Notice::Kept { operator, component } => write!(f, "operator `{operator}` stays with {}", named(component)),
             Notice::Ending { end: End::Stop { signal: Some(_) } } => {
                 f.write_str("stopping with a last checkpoint; the signal once more ends the process at once")
             }
@@ -94,6 +133,11 @@ impl fmt::Display for Notice {
             Notice::Ending { .. } => f.write_str("stopping with a last checkpoint"),
         }
     }
+}
+
+/// A component, for people: its name and version, and the beginning of its digest.
+fn named(ComponentFacts { digest, name, version }: &ComponentFacts) -> String {
+    format!("`{name}` {version} ({:.8})", digest)
 }
 
 /// A length of time in whole seconds, for people.

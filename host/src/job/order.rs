@@ -1,10 +1,14 @@
 //! [`Order`]s: what a running job is told to do from outside.
 
+use super::swap::{SwapReply, SwapRequest};
+
 /// What a running job is told to do.
 #[derive(Debug)]
 pub enum Order {
     /// To end. The first such order counts, but [`End::Cancel`] overrules the others.
     End(End),
+    /// To run another component in an operator from a barrier on. What has come of it is answered.
+    Swap(SwapRequest, SwapReply),
 }
 
 /// How a job is to end.

@@ -40,6 +40,7 @@ impl Observer for Watcher {
                 live.reason = None;
                 live.enter(JobState::Running);
             }
+            Notice::Swapped { .. } | Notice::TakenBack { .. } | Notice::Kept { .. } => {}
             Notice::Unchecked | Notice::Ending { .. } => {}
         }
     }

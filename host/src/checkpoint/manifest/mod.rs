@@ -73,6 +73,8 @@ pub enum Trigger {
     EndOfInput,
     /// The job was asked to stop.
     Stop,
+    /// A component takes over from another.
+    Swap,
 }
 
 impl Trigger {
@@ -82,6 +84,7 @@ impl Trigger {
             Trigger::Interval => "interval",
             Trigger::EndOfInput => "end-of-input",
             Trigger::Stop => "stop",
+            Trigger::Swap => "swap",
         }
     }
 }

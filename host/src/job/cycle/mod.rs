@@ -60,6 +60,10 @@ pub(super) struct Wishes {
     pub(super) stop: bool,
     /// Sources wait for one with this number or a higher one.
     pub(super) awaited: Option<u64>,
+    /// A swap is to fall, or to be settled.
+    pub(super) swap: bool,
+    /// A component is on probation that can be undone only as long as nothing is committed.
+    pub(super) hold: bool,
 }
 
 /// What a failure comes to.
@@ -85,6 +89,7 @@ impl Cycle {
             _ if self.closing => None,
             Wishes { ended: true, .. } => Some(Trigger::EndOfInput),
             Wishes { stop: true, .. } => Some(Trigger::Stop),
+            Wishes { swap: true, .. } => Some(Trigger::Swap),
             _ => self.next(now, wishes).is_some_and(|next| next <= now).then_some(Trigger::Interval),
         }
     }
@@ -105,7 +110,7 @@ impl Cycle {
     pub(super) fn triggered(&mut self, epoch: u64, trigger: Trigger, now: Instant, triggered: String) {
         // From trigger to trigger, as in Flink; one that is late does not make the next one come sooner.
         self.due = self.settings.interval.map(|interval| now + interval);
-        self.closing |= trigger != Trigger::Interval;
+        self.closing |= matches!(trigger, Trigger::Stop | Trigger::EndOfInput);
         self.under_way.insert(epoch, UnderWay { trigger, since: now, triggered, snapshots: Vec::new(), failed: false });
     }
 
@@ -152,7 +157,7 @@ impl Cycle {
 
     /// When the next one is to be triggered, as far as that is known.
     fn next(&self, now: Instant, wishes: Wishes) -> Option<Instant> {
-        if self.closing || self.running().count() >= self.settings.max_concurrent {
+        if self.closing || wishes.hold || self.running().count() >= self.settings.max_concurrent {
             return None;
         }
         // What sources wait for may be under way.

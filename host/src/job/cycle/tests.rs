@@ -156,7 +156,7 @@ fn the_last_one_waits_for_no_other_and_has_no_limit_of_time() {
     for (ended, trigger) in [(true, Trigger::EndOfInput), (false, Trigger::Stop)] {
         let mut life = life(|settings| (settings.min_pause, settings.tolerable_failures) = (SECOND * 99, 1));
         life.triggers(10, 1);
-        let wishes = Wishes { ended, stop: true, awaited: Some(1) };
+        let wishes = Wishes { ended, stop: true, awaited: Some(1), swap: true, hold: true };
         assert_eq!(life.cycle.due(life.at(11), wishes), Some(trigger));
         life.trigger(11, 2, trigger);
         // Nor has one that becomes part of it.
@@ -178,4 +178,26 @@ fn sources_that_wait_get_theirs_at_once_and_again_when_it_fails() {
     assert_eq!(life.cycle.due(life.at(3), wishes), Some(Trigger::Interval));
     life.trigger(3, 8, Trigger::Interval);
     assert_eq!(life.wake(3, wishes), Some(33), "it is under way again");
+}
+
+#[test]
+fn a_swap_has_its_checkpoint_at_once_and_others_wait_while_it_can_be_undone() {
+    let mut life = life(|settings| (settings.min_pause, settings.tolerable_failures) = (SECOND * 99, 1));
+    life.triggers(10, 1);
+    let swap = Wishes { swap: true, hold: true, ..Wishes::default() };
+    assert_eq!(life.cycle.due(life.at(11), swap), Some(Trigger::Swap), "whatever else is under way");
+    life.trigger(11, 2, Trigger::Swap);
+    life.commits(12, 2);
+    let hold = Wishes { swap: false, ..swap };
+    assert_eq!((life.cycle.due(life.at(500), hold), life.wake(12, hold)), (None, None));
+    assert_eq!(life.cycle.due(life.at(500), Wishes { stop: true, ..hold }), Some(Trigger::Stop));
+    assert_eq!(life.cycle.due(life.at(500), Wishes::default()), Some(Trigger::Interval), "nothing is closed");
+}
+
+#[test]
+fn what_only_a_swap_may_bring_is_not_given_up() {
+    let mut life = life(|settings| settings.tolerable_failures = 1);
+    life.trigger(10, 1, Trigger::Swap);
+    assert_eq!(life.cycle.overdue(life.at(40)), Some((1, SECOND * 30)));
+    assert_eq!(life.fails(40, 1, false), Some((true, false)), "no other epoch belongs to the old component");
 }

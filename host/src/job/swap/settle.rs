@@ -1,0 +1,94 @@
+//! An attempt has ended in the middle of a swap: the log tells which component the next one begins with.
+
+use std::sync::Arc;
+
+use super::{Swapping, Swaps, WayBack};
+use crate::checkpoint::decide::restore_point;
+use crate::checkpoint::store::Store;
+use crate::clock;
+use crate::dataflow::{Trial, Version};
+use crate::error::Result;
+use crate::job::Observer;
+use crate::job::prepare::Prepared;
+use crate::state::Arrangement;
+use crate::wasm::Component;
+
+/// A swap that an attempt has left undecided.
+pub(in crate::job) struct Unsettled {
+    swapping: Box<Swapping>,
+    /// Why the attempt has ended.
+    reason: String,
+    forgiven: bool,
+}
+
+impl Unsettled {
+    /// What is left of a swap by an attempt that has ended for the reason given.
+    pub(in crate::job) fn of(swaps: Swaps, reason: &str) -> Option<Self> {
+        match swaps {
+            Swaps::At(swapping) => Some(Unsettled { swapping, reason: reason.into(), forgiven: false }),
+            Swaps::None | Swaps::Checking => None,
+        }
+    }
+
+    /// Whether the next attempt follows at once, since the swap may be why this one has failed: no checkpoint is known that names the new
+    /// component. True once.
+    pub(in crate::job) fn forgives(&mut self) -> bool {
+        !self.swapping.named && !std::mem::replace(&mut self.forgiven, true)
+    }
+
+    /// Whether the newest manifest names the new component. A commit whose answer was lost counts as what it is.
+    ///
+    /// # Errors
+    /// If the log can't be read.
+    pub(in crate::job) async fn is_named(&self, store: &Store) -> Result<bool> {
+        let Some(&run) = store.runs().await?.last() else { return Ok(false) };
+        let log = store.log(run).await?;
+        let point = restore_point(&log, log.last_slot() + 1)?;
+        let operators = point.map(|point| point.manifest.operators).unwrap_or_default();
+        let part = operators.iter().find(|part| part.uid == self.swapping.request.operator);
+        Ok(part.is_some_and(|part| part.component.digest == self.swapping.candidate.to.component.digest()))
+    }
+
+    /// Gives the job the component with which it goes on, depending on whether the newest manifest names the new one. Returns what is left
+    /// of the swap: a probation.
+    pub(in crate::job) fn settle(self, named: bool, prepared: &mut Arc<Prepared>, observer: &dyn Observer) -> Swaps {
+        let Unsettled { mut swapping, reason, .. } = self;
+        let new = Arc::clone(&swapping.candidate.to.component);
+        // With a way back forward the old component can go on from any checkpoint.
+        if !named || swapping.trial.as_ref().is_some_and(|trial| trial.has_failed()) {
+            *prepared = Arc::new(prepared.with(swapping.node, &swapping.old.component));
+            observer.notice(&swapping.taken_back(&reason));
+            return Swaps::None;
+        }
+        *prepared = Arc::new(prepared.with(swapping.node, &new));
+        if !swapping.told {
+            observer.notice(&swapping.done());
+        }
+        if swapping.request.way_back == WayBack::Rewind || swapping.trial.is_none() {
+            observer.notice(&swapping.kept());
+            return Swaps::None;
+        }
+        swapping.begin_again(new);
+        Swaps::At(swapping)
+    }
+}
+
+impl Swaps {
+    /// For the workers of an attempt that begins with a component on probation.
+    pub(in crate::job) fn trial(&self) -> Option<(usize, Arc<Trial>)> {
+        let swapping = self.get()?;
+        Some((swapping.node, Arc::clone(swapping.trial.as_ref()?)))
+    }
+}
+
+impl Swapping {
+    /// The probation begins again in an attempt in which all states stand as the new component declares them.
+    fn begin_again(&mut self, new: Arc<Component>) {
+        let arrangement = Arrangement::new(&new.descriptor().states);
+        self.old.arrangement = arrangement.taken_over_by(&self.old.component.descriptor().states);
+        self.candidate.to = Version { component: new, arrangement };
+        self.trial = self.new_trial();
+        (self.pinned, self.second, self.named) = (true, true, true);
+        self.until = Some(clock::now() + self.request.probation);
+    }
+}
