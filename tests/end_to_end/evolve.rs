@@ -12,7 +12,7 @@ use crate::sums;
 const REMAINDERS: u64 = 3;
 
 /// Lines `key,number` go through a version of the operator.
-fn job(version: &str, rate: &str) -> JobFile {
+pub fn job(version: &str, rate: &str) -> JobFile {
     JobFile::new("40ms")
         .source("lines", &format!("type = \"file\"\npath = \"input.txt\"\n{rate}"))
         .operator("pairs", "fixture-pairs", &["lines"], "")
@@ -83,7 +83,7 @@ impl OfKey {
 
 /// Checks the lines at the end. Each version has worked on the lines from where the one before it ended up to a place.
 #[track_caller]
-fn check(lines: &[String], input: &[String], versions: &[(&str, usize)]) {
+pub fn check(lines: &[String], input: &[String], versions: &[(&str, usize)]) {
     let mut keys: BTreeMap<&str, OfKey> = BTreeMap::new();
     let mut start = 0;
     for &(version, end) in versions {

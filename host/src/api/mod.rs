@@ -9,6 +9,7 @@ mod jobs;
 mod metrics;
 mod problem;
 mod server;
+mod swap;
 
 pub use components::Components;
 pub use guard::Guard;
@@ -16,6 +17,7 @@ pub use history::{Events, LogLines};
 pub use jobs::{DeployRequest, Jobs, RescaleRequest, StopRequest};
 pub use problem::Problem;
 pub use server::{Listen, Serving, openapi};
+pub use swap::{ERROR_FACTOR, PROBATION, SwapRequest};
 
 use std::sync::Arc;
 

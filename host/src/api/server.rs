@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 
 use super::guard::{self, Guard};
 use super::problem::Problem;
-use super::{components, history, jobs, metrics};
+use super::{components, history, jobs, metrics, swap};
 use crate::error::{Error, Kind, Result};
 use crate::service::Host;
 use crate::tls;
@@ -32,6 +32,7 @@ struct Document;
 fn described() -> OpenApiRouter<Arc<Host>> {
     OpenApiRouter::with_openapi(Document::openapi())
         .merge(jobs::router())
+        .merge(swap::router())
         .merge(history::router())
         .merge(components::router())
         .routes(routes!(metrics::metrics))

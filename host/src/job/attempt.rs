@@ -94,7 +94,7 @@ async fn pause(delay: Duration, orders: &mut UnboundedReceiver<Order>) -> Option
             Some(order) = orders.recv() => match order {
                 Order::End(end) => return Some(end),
                 Order::Swap(_, reply) => {
-                    let refused = Error::new(Kind::Job, "the job waits for its next attempt, because one has failed");
+                    let refused = Error::new(Kind::Conflict, "the job waits for its next attempt, because one has failed");
                     reply.send(Err(refused.help("swap again when it runs"))).unwrap_or(());
                 }
             },
@@ -121,6 +121,8 @@ struct Legacy {
     ending: bool,
     /// A swap that it was in the middle of.
     unsettled: Option<Unsettled>,
+    /// Whether one was looked for that the process before was in the middle of.
+    resumed: bool,
 }
 
 /// One attempt.
@@ -137,6 +139,10 @@ async fn attempt(
         legacy.attempt = Some(newest(&store).await?).filter(|newest| *newest > since);
     }
     let started = clock::now();
+    if let (Some(resumed), false) = (&options.swap, legacy.resumed) {
+        legacy.unsettled = Unsettled::resumed(resumed, &store, prepared, observer.as_ref()).await?;
+        legacy.resumed = true;
+    }
     let swaps = settle(&store, prepared, observer, legacy).await?;
     let begun = match begin(&store, prepared, options, legacy.attempt).await {
         Ok(begun) => begun,

@@ -26,7 +26,7 @@ mod upload;
 mod versions;
 
 pub use crate::checkpoint::listing::{Broken, Listed, Listing};
-pub use crate::checkpoint::manifest::Fate;
+pub use crate::checkpoint::manifest::{ComponentFacts, Fate};
 pub use crate::dataflow::{Metrics, OwnMetrics, Pauses};
 pub use attempt::{attempts, newest_attempt};
 pub use checkpoints::{checkpoints, checkpoints_in};
@@ -37,4 +37,4 @@ pub use prepare::{OperatorReport, Prepared, Report, SourceReport, cache_dir};
 pub use run::{Options, block_on, run, runtime, validate};
 pub use signal::Signals;
 pub use summary::{FailedAttempt, Health, NodeTotals, Outcome, Progress, Restored, Summary};
-pub use swap::{StateFate, StateReport, SwapOutcome, SwapReply, SwapReport, SwapRequest, WayBack};
+pub use swap::{Resumed, StateFate, StateReport, SwapOutcome, SwapReply, SwapReport, SwapRequest, WayBack};

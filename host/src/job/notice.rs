@@ -111,8 +111,11 @@ impl fmt::Display for Notice {
             }
             Notice::Swapped { report } => {
                 let SwapReport { operator, from, to, probation_ms, way_back, subtasks_us, .. } = &**report;
-                let pause = Duration::from_micros(subtasks_us.iter().copied().max().unwrap_or_default());
-                write!(f, "operator `{operator}` runs {} instead of {}, after a pause of {pause:?}", named(to), named(from))?;
+                write!(f, "operator `{operator}` runs {} instead of {}", named(to), named(from))?;
+                // None where another process has seen to it.
+                if let Some(pause) = subtasks_us.iter().copied().max().map(Duration::from_micros) {
+                    write!(f, ", after a pause of {pause:?}")?;
+                }
                 if *probation_ms == 0 {
                     return Ok(());
                 }

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::data_dir::unusable;
 use super::state::{Fault, JobState};
+use super::swap::Intended;
 use crate::clock;
 use crate::config::{self, Overrides};
 use crate::durable;
@@ -39,6 +40,9 @@ pub(super) struct Deployment {
     /// When it was deployed, RFC 3339.
     pub(super) deployed: String,
     pub(super) wanted: Wanted,
+    /// A swap of which it is not known what has come of it.
+    #[serde(default)]
+    pub(super) swap: Option<Intended>,
     /// How it has ended, once it has.
     pub(super) ended: Option<Ended>,
 }
@@ -118,6 +122,7 @@ impl Deployment {
             begin,
             deployed,
             wanted: Wanted::Running,
+            swap: None,
             ended: None,
         }
     }
@@ -154,6 +159,7 @@ impl Deployment {
             begin: Begin { fresh: false, from: None, allow_duplicates: false, since: AttemptId::NONE },
             deployed: String::new(),
             wanted: Wanted::Running,
+            swap: None,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
         }
     }
@@ -188,9 +194,15 @@ impl Deployment {
         Ok(plan)
     }
 
-    /// How its next attempt begins.
-    pub(super) fn options(&self, unattended: bool) -> job::Options {
+    /// How its next attempt begins; `component` says where a digest lies.
+    pub(super) fn options(&self, unattended: bool, component: impl Fn(&str) -> PathBuf) -> job::Options {
         let Begin { fresh, from, allow_duplicates, since } = self.begin.clone();
-        job::Options { fresh, from, allow_duplicates, since: Some(since), unattended }
+        let swap = self.swap.as_ref().map(|swap| swap.resumed(component(&swap.to.digest)));
+        job::Options { fresh, from, allow_duplicates, since: Some(since), unattended, swap }
+    }
+
+    /// The digests of all components that it needs.
+    pub(super) fn digests(&self) -> impl Iterator<Item = &String> {
+        self.components.values().chain(self.swap.iter().map(|swap| &swap.to.digest))
     }
 }

@@ -1,6 +1,6 @@
 //! [`Job`]: one job of a host, from its deployment on: what is wanted of it, written down before it is done, and where it stands.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -12,7 +12,7 @@ use super::journal::Journal;
 use super::state::JobState;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
-use crate::job::{Metrics, Order, Progress};
+use crate::job::{Metrics, Order, Progress, SwapReport};
 use crate::plan::Plan;
 use crate::record::AttemptId;
 use crate::telemetry;
@@ -55,6 +55,8 @@ pub(super) struct Live {
     orders: Option<UnboundedSender<Order>>,
     /// It was told to stop only to begin again.
     pub(super) begins_again: bool,
+    /// What has come of a swap whose component is on probation.
+    pub(super) swapped: Option<SwapReport>,
 }
 
 impl Live {
@@ -77,6 +79,7 @@ impl Live {
             metrics: None,
             orders: None,
             begins_again: false,
+            swapped: None,
         };
         // If it can't be understood any more, the job fails when it begins.
         if let Ok(plan) = deployment.plan(|_| PathBuf::new()) {
@@ -133,7 +136,11 @@ impl Job {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn deployment(&self) -> MutexGuard<'_, Deployment> {
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn deployment(&self) -> MutexGuard<'_, Deployment> {
         self.deployment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -288,6 +295,19 @@ impl Job {
 }
 
 impl Live {
+    /// Whether there is someone to be told something.
+    pub(super) fn is_listening(&self) -> bool {
+        self.orders.is_some()
+    }
+
+    /// Tells it something, if it listens.
+    pub(super) fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // When nobody listens any more, the order is dropped, and with it the way of the answer.
+            orders.send(order).unwrap_or(());
+        }
+    }
+
     fn tell(&mut self, wanted: Wanted) {
         if let (Some(end), Some(orders)) = (wanted.order(), &self.orders) {
             // When nobody listens any more, it is about to end by itself, and what is wanted is looked at then.

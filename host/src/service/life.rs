@@ -94,7 +94,8 @@ fn run(
     let prepared = prepared.map_or_else(|| around.prepare(deployment), Ok)?;
     job.live().know(prepared.plan());
     let watcher = Arc::new(Watcher(Arc::clone(job)));
-    job::block_on(job::attempts(Arc::new(prepared), &deployment.options(unattended), watcher, &mut orders))
+    let options = deployment.options(unattended, |digest| around.components.path(digest));
+    job::block_on(job::attempts(Arc::new(prepared), &options, watcher, &mut orders))
 }
 
 fn ended(state: JobState, error: Option<Fault>, summary: Option<serde_json::Value>) -> Ended {

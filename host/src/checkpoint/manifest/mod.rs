@@ -9,6 +9,7 @@ mod text;
 pub(crate) mod tests;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::plan::{Schema, StateDescriptor};
 use crate::record::{AttemptId, KeyGroups, SplitPosition, Staged};
@@ -185,7 +186,7 @@ pub struct OperatorPart {
 }
 
 /// Which component ran.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ComponentFacts {
     /// The digest of its file.

@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job::migrate::Migration;
 use crate::job::prepare::Prepared;
 use crate::job::states::{Occasion, compare};
-use crate::plan::{Descriptor, Layout, NodeKind, OperatorSettings, StateDescriptor, StateKind, fit};
+use crate::plan::{Descriptor, Layout, Node, NodeKind, OperatorSettings, StateDescriptor, StateKind, fit};
 use crate::record::{AttemptId, Outbox, Shape};
 use crate::state::SubtaskState;
 use crate::wasm::{Component, Instance};
@@ -27,7 +27,9 @@ pub(in crate::job) struct Candidate {
 /// # Errors
 /// What does not fit; mostly of kind `Component`.
 pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &SwapRequest) -> Result<Candidate> {
-    let (uid, settings) = (&prepared.plan.nodes[node].uid, settings(prepared, node)?);
+    let Node { uid, kind: NodeKind::Operator(settings), .. } = &prepared.plan.nodes[node] else {
+        return Err(Error::new(Kind::Internal, format!("node {node} is no operator")));
+    };
     let named = |error: Error| error.context(format!("operator `{uid}`"));
     let component = Component::load(runs.component.engine(), &request.component, settings.limits).map_err(named)?;
     if component.digest() == runs.component.digest() {
@@ -48,16 +50,6 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
     }
     opens(prepared, node, settings, &to.component)?;
     Ok(Candidate { to, migration, states })
-}
-
-fn settings(prepared: &Prepared, node: usize) -> Result<&OperatorSettings> {
-    match &prepared.plan.nodes[node].kind {
-        NodeKind::Operator(settings) => Ok(settings),
-        NodeKind::Source(_) | NodeKind::Sink(_) => {
-            let uid = &prepared.plan.nodes[node].uid;
-            Err(Error::new(Kind::Component, format!("`{uid}` is no operator, so it has no component")))
-        }
-    }
 }
 
 /// Ports are numbered by their place, and records on their way are for a number.

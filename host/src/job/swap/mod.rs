@@ -24,15 +24,15 @@ use check::Candidate;
 pub(super) use settle::Unsettled;
 pub(super) use steps::Checked;
 
-pub use request::{StateFate, StateReport, SwapOutcome, SwapReply, SwapReport, SwapRequest, WayBack};
+pub use request::{Resumed, StateFate, StateReport, SwapOutcome, SwapReply, SwapReport, SwapRequest, WayBack};
 
 /// What a controller has to do with swaps: one at a time, its probation included.
 #[derive(Default)]
 pub(super) enum Swaps {
     #[default]
     None,
-    /// A component is being checked.
-    Checking,
+    /// A component is being checked, for whoever waits for the answer.
+    Checking(SwapReply),
     /// It fits.
     At(Box<Swapping>),
 }
@@ -82,14 +82,14 @@ impl Swaps {
     fn get(&self) -> Option<&Swapping> {
         match self {
             Swaps::At(swapping) => Some(swapping),
-            Swaps::None | Swaps::Checking => None,
+            Swaps::None | Swaps::Checking(_) => None,
         }
     }
 
     fn get_mut(&mut self) -> Option<&mut Swapping> {
         match self {
             Swaps::At(swapping) => Some(swapping),
-            Swaps::None | Swaps::Checking => None,
+            Swaps::None | Swaps::Checking(_) => None,
         }
     }
 }

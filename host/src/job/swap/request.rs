@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+use utoipa::ToSchema;
 
 use crate::checkpoint::manifest::ComponentFacts;
 use crate::error::Result;
 
 /// The way back when a component fails on probation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WayBack {
     /// Its batch is undone, and the old component goes on with the state as it is. Nothing is replayed.
@@ -37,11 +38,20 @@ pub struct SwapRequest {
     pub error_factor: f64,
 }
 
+/// A swap that the process before this one may have been in the middle of: the newest checkpoint tells.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    /// What was asked for.
+    pub request: SwapRequest,
+    /// The component that was to take over.
+    pub to: ComponentFacts,
+}
+
 /// Where the answer to a swap goes, once it is done or refused.
 pub type SwapReply = oneshot::Sender<Result<SwapReport>>;
 
 /// What a swap has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwapOutcome {
     /// It would fit, and was not to be done.
@@ -53,7 +63,7 @@ pub enum SwapOutcome {
 }
 
 /// What becomes of a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StateFate {
     /// It stays as it is.
@@ -65,7 +75,7 @@ pub enum StateFate {
 }
 
 /// What becomes of a state of the new component.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct StateReport {
     /// Its name.
@@ -79,7 +89,7 @@ pub struct StateReport {
 }
 
 /// The answer to a swap.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct SwapReport {
     /// The operator's uid.

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{Swapping, Swaps, WayBack};
+use super::check::check;
+use super::{Resumed, Swapping, Swaps, WayBack};
 use crate::checkpoint::decide::restore_point;
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{Trial, Version};
 use crate::error::Result;
-use crate::job::Observer;
+use crate::job::migrate::apart;
 use crate::job::prepare::Prepared;
+use crate::job::restore::find;
+use crate::job::{Notice, Observer};
+use crate::plan::NodeKind;
 use crate::state::Arrangement;
 use crate::wasm::Component;
 
@@ -26,7 +30,7 @@ impl Unsettled {
     pub(in crate::job) fn of(swaps: Swaps, reason: &str) -> Option<Self> {
         match swaps {
             Swaps::At(swapping) => Some(Unsettled { swapping, reason: reason.into(), forgiven: false }),
-            Swaps::None | Swaps::Checking => None,
+            Swaps::None | Swaps::Checking(_) => None,
         }
     }
 
@@ -36,17 +40,38 @@ impl Unsettled {
         !self.swapping.named && !std::mem::replace(&mut self.forgiven, true)
     }
 
+    /// A swap that the process before was in the middle of, if the newest manifest names the new component; without, it has not happened.
+    ///
+    /// # Errors
+    /// If the log can't be read, or the component can't take over any more.
+    pub(in crate::job) async fn resumed(
+        resumed: &Resumed,
+        store: &Store,
+        prepared: &Arc<Prepared>,
+        observer: &dyn Observer,
+    ) -> Result<Option<Self>> {
+        let reason = "the host has ended before the new component was in a checkpoint";
+        let Resumed { request, to } = resumed;
+        if newest_digest(store, &request.operator).await?.as_ref() != Some(&to.digest) {
+            let (operator, component, reason) = (request.operator.clone(), to.clone(), reason.into());
+            observer.notice(&Notice::TakenBack { operator, component, reason });
+            return Ok(None);
+        }
+        let node = find(&prepared.plan, &request.operator, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
+        let component = prepared.components[node].clone().expect("every operator node has its component");
+        let old = Version { arrangement: Arrangement::new(&component.descriptor().states), component };
+        let (job, runs, asked) = (Arc::clone(prepared), old.clone(), request.clone());
+        let candidate = apart(move || check(&job, node, &runs, &asked)).await?;
+        Ok(Self::of(Swaps::At(Box::new(Swapping::new(request.clone(), node, old, candidate, None))), reason))
+    }
+
     /// Whether the newest manifest names the new component. A commit whose answer was lost counts as what it is.
     ///
     /// # Errors
     /// If the log can't be read.
     pub(in crate::job) async fn is_named(&self, store: &Store) -> Result<bool> {
-        let Some(&run) = store.runs().await?.last() else { return Ok(false) };
-        let log = store.log(run).await?;
-        let point = restore_point(&log, log.last_slot() + 1)?;
-        let operators = point.map(|point| point.manifest.operators).unwrap_or_default();
-        let part = operators.iter().find(|part| part.uid == self.swapping.request.operator);
-        Ok(part.is_some_and(|part| part.component.digest == self.swapping.candidate.to.component.digest()))
+        let newest = newest_digest(store, &self.swapping.request.operator).await?;
+        Ok(newest.as_deref() == Some(self.swapping.candidate.to.component.digest()))
     }
 
     /// Gives the job the component with which it goes on, depending on whether the newest manifest names the new one. Returns what is left
@@ -91,4 +116,12 @@ impl Swapping {
         (self.pinned, self.second, self.named) = (true, true, true);
         self.until = Some(clock::now() + self.request.probation);
     }
+}
+
+/// The digest of an operator's component in the newest checkpoint.
+async fn newest_digest(store: &Store, operator: &str) -> Result<Option<String>> {
+    let Some(&run) = store.runs().await?.last() else { return Ok(None) };
+    let log = store.log(run).await?;
+    let operators = restore_point(&log, log.last_slot() + 1)?.map(|point| point.manifest.operators).unwrap_or_default();
+    Ok(operators.into_iter().find(|part| part.uid == operator).map(|part| part.component.digest))
 }

@@ -10,13 +10,13 @@ use crate::error::{Error, Kind, Result};
 use crate::job::Outcome;
 use crate::job::controller::{Controller, Done};
 use crate::job::migrate::apart;
+use crate::job::prepare::Prepared;
 
 /// A component that was checked: whose place it is to take, and who has asked.
 pub(in crate::job) struct Checked {
     request: SwapRequest,
     node: usize,
     candidate: Result<Candidate>,
-    reply: SwapReply,
 }
 
 impl Controller {
@@ -27,39 +27,39 @@ impl Controller {
             // They may have gone.
             Err(refused) => return reply.send(Err(refused)).unwrap_or(()),
         };
-        self.swaps = Swaps::Checking;
+        self.swaps = Swaps::Checking(reply);
         let (prepared, runs, asked) = (Arc::clone(&self.prepared), self.versions.newest(node).clone(), request.clone());
         self.tasks.spawn(async move {
             let candidate = apart(move || check(&prepared, node, &runs, &asked)).await;
-            Ok(Done::Checked(Box::new(Checked { request, node, candidate, reply })))
+            Ok(Done::Checked(Box::new(Checked { request, node, candidate })))
         });
     }
 
     /// The node of an operator that can be swapped now.
     fn swappable(&self, request: &SwapRequest) -> Result<usize> {
         let operator = &request.operator;
-        let refused = |what: String, help: &str| Err(Error::new(Kind::Job, what).help(help));
+        let refused = |what: String, help: &str| Err(Error::new(Kind::Conflict, what).help(help));
         match &self.swaps {
             _ if self.ending.is_some() => return refused("the job is ending".into(), "begin it again with the new component"),
             Swaps::None => {}
-            Swaps::Checking => return refused("another swap of the job has begun".into(), "wait for its end"),
+            Swaps::Checking(_) => return refused("another swap of the job has begun".into(), "wait for its end"),
             Swaps::At(other) => {
                 let what = format!("the swap of operator `{}` is not over: its component is on probation", other.request.operator);
                 return refused(what, "wait for its end: the events of the job tell of it");
             }
         }
-        let nodes = &self.prepared.plan.nodes;
-        nodes.iter().position(|node| node.uid == *operator).ok_or_else(|| {
-            let uids: Vec<&str> =
-                nodes.iter().zip(&self.prepared.components).filter(|(_, it)| it.is_some()).map(|(node, _)| node.uid.as_str()).collect();
-            Error::new(Kind::Config, format!("the job has no operator `{operator}`")).help(format!("it has `{}`", uids.join("`, `")))
+        let Prepared { plan, components, .. } = &*self.prepared;
+        let operators = || plan.nodes.iter().enumerate().filter(|(node, _)| components[*node].is_some());
+        operators().find(|(_, node)| node.uid == *operator).map(|(place, _)| place).ok_or_else(|| {
+            let uids: Vec<&str> = operators().map(|(_, node)| node.uid.as_str()).collect();
+            Error::new(Kind::NotFound, format!("the job has no operator `{operator}`")).help(format!("it has `{}`", uids.join("`, `")))
         })
     }
 
     /// A component was checked: its barrier is due, unless it does not fit or there is nothing to do.
     pub(in crate::job) fn checked(&mut self, checked: Checked) {
-        let Checked { request, node, candidate, reply } = checked;
-        self.swaps = Swaps::None;
+        let Checked { request, node, candidate } = checked;
+        let Swaps::Checking(reply) = std::mem::take(&mut self.swaps) else { unreachable!("nothing else begins meanwhile") };
         let candidate = match candidate {
             Ok(candidate) => candidate,
             Err(refused) => return reply.send(Err(refused)).unwrap_or(()),
@@ -152,7 +152,15 @@ impl Controller {
 
     /// The attempt has come to its end. What it leaves undecided the log decides, when the next one begins.
     pub(in crate::job) fn end_swap(&mut self, ended: &Result<Outcome>) {
-        let Some(swapping) = self.swaps.get_mut() else { return };
+        let swapping = match &mut self.swaps {
+            Swaps::None => return,
+            Swaps::At(swapping) => swapping,
+            Swaps::Checking(_) => {
+                let Swaps::Checking(reply) = std::mem::take(&mut self.swaps) else { return };
+                let ended = Error::new(Kind::Conflict, "the job, or its attempt, has ended before the component was checked");
+                return reply.send(Err(ended.help("swap again when the job runs"))).unwrap_or(());
+            }
+        };
         let notice = match ended {
             Ok(_) if swapping.named => swapping.kept(),
             Ok(_) => swapping.taken_back("the job has ended before the new component was in a checkpoint"),
