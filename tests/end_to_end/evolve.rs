@@ -29,7 +29,7 @@ fn place(input: &[String]) -> Place {
 }
 
 /// How many lines had been read in the newest checkpoint.
-fn position(place: &Place) -> usize {
+pub fn position(place: &Place) -> usize {
     let newest = place.manifests(1).pop().expect("a checkpoint");
     newest.json["sources"][0]["splits"][0]["records"].as_u64().expect("a number") as usize
 }

@@ -181,6 +181,28 @@ fn a_component_that_fails_is_taken_back_to_the_checkpoint_before_it() {
 }
 
 #[test]
+fn a_component_on_probation_is_taken_back_by_a_host_that_was_killed_meanwhile() {
+    let settings = "config = { bad = 12000, how = \"panic\" }";
+    let (place, input) = place(74, &job("rate = 3000", settings));
+    let mut host = host(&place, "2");
+    let old = runs(&host, "tally");
+    let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--probation", "1h"]));
+    host.kill();
+    let newest = place.newest(1);
+    host = place.host();
+    host.wait_for("job", "RUNNING");
+    assert_eq!((runs(&host, "tally"), newest_digest(&place, "tally")), (report["to"]["digest"].clone(), report["to"]["digest"].clone()));
+    host.running().wait_for_stderr("operator `tally` goes on with the component that it had");
+    assert!(is_over(&host) && runs(&host, "tally") == old);
+    let of_swaps = place.manifests(1).into_iter().filter(|manifest| manifest.json["trigger"] == "swap");
+    assert!(of_swaps.last().unwrap().checkpoint <= newest, "nothing was swapped again");
+    finish(&host, &place, &job("", settings));
+    let versions = versions(&place, &input, "killed on probation");
+    let end = position(&place, &report["checkpoint"]);
+    assert!(versions[end..end + 1000].iter().all(|version| version == "v2") && versions[12_000..].iter().all(|version| version == "v1"));
+}
+
+#[test]
 fn with_rewind_nothing_is_published_until_the_probation_is_over() {
     let (place, input) = place(68, &job("rate = 3000", GOOD));
     let host = host(&place, "1");
@@ -276,6 +298,28 @@ fn state_goes_from_version_to_version_and_back_while_the_job_runs() {
     finish(&host, &place, &evolve::job("v3", ""));
     ends.push(("v3", input.len()));
     evolve::check(&place.lines("out"), &input, &ends);
+}
+
+#[test]
+fn a_value_that_can_not_be_migrated_takes_the_swap_back() {
+    let mut input = sums::input(&mut Random::new(75), 0, LINES);
+    input.insert(100, "with one too large,3000000000000000000".into());
+    let place = Place::new(&evolve::job("v2", "rate = 3000"));
+    place.write_lines("input.txt", &input);
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    host.running().wait_until("it is in a checkpoint", || !place.manifests(1).is_empty() && evolve::position(&place) > 200);
+    let words = [
+        "the swap of operator `evolve` was taken back: operator `evolve`: state `numbers`: migrating the value of key `with one too large` \
+         from version 2 to 3, the component failed: 3000000000000000000 is too large",
+        "the job goes on with the component that it had",
+    ];
+    let refused = host.cofferdam(&swap("evolve", &file("fixture-evolve-v3"), &["--way-back", "rewind"]));
+    refused.ends_with(1).says(&words);
+    host.wait_until("job", "another attempt", |details| details["attempt"] == 2 && details["state"] == "RUNNING");
+    assert!(is_over(&host));
+    finish(&host, &place, &evolve::job("v2", ""));
+    evolve::check(&place.lines("out"), &input, &[("v2", input.len())]);
 }
 
 /// When the host is killed.

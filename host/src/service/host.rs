@@ -266,16 +266,17 @@ impl Host {
     pub fn swap(&self, name: &str, operator: &str, wanted: Swap) -> Result<SwapReport> {
         let Swap { component, dry_run, probation, way_back, error_factor } = wanted;
         let job = self.find(name)?;
-        let (to, answer) = {
+        let (swap, answer) = {
             // So that the component is not removed before it is written down that it is needed.
             let _changing = lock(&self.changing);
             let Kept { digest, name, version, .. } = self.component(&component)?;
             let (path, to) = (self.around.components.path(&digest), ComponentFacts { digest, name, version });
-            let probation_ms = probation.as_millis() as u64;
-            let swap = Intended { operator: operator.into(), to: to.clone(), probation_ms, way_back, error_factor };
-            (to, job.order_swap(swap, path, dry_run)?)
+            let (probation_ms, asked) = (probation.as_millis() as u64, clock::wall_text());
+            let swap = Intended { operator: operator.into(), to, asked, probation_ms, way_back, error_factor };
+            let answer = job.order_swap(swap.clone(), path, dry_run)?;
+            (swap, answer)
         };
-        job.await_swap(&to, dry_run, answer)
+        job.await_swap(&swap, dry_run, answer)
     }
 
     /// Forgets a job that has ended. Its checkpoints and output stay where they are.

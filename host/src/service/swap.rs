@@ -25,6 +25,8 @@ pub struct Intended {
     pub operator: String,
     /// The component that takes over.
     pub to: ComponentFacts,
+    /// When it was asked for, RFC 3339.
+    pub asked: String,
     /// How long the old component stays at hand, in milliseconds.
     pub probation_ms: u64,
     /// What follows if the new one fails meanwhile.
@@ -74,18 +76,18 @@ impl Job {
         Ok(answer)
     }
 
-    /// Waits until the component with the digest of `to` has taken over.
+    /// Waits until the component has taken over.
     ///
     /// # Errors
     /// Why it does not fit, or has failed at once. The job runs on with the one that it had then.
-    pub(super) fn await_swap(&self, to: &ComponentFacts, dry_run: bool, answer: SwapAnswer) -> Result<SwapReport> {
+    pub(super) fn await_swap(&self, swap: &Intended, dry_run: bool, answer: SwapAnswer) -> Result<SwapReport> {
         let Ok(answer) = answer.blocking_recv() else {
             // It stays written down: what has come of it is found out when the job goes on.
             let message = format!("job `{}` has ended in the middle of the swap", self.name());
             return Err(Error::new(Kind::Conflict, message).help("its newest checkpoint decides which component it goes on with"));
         };
         if !dry_run && !answer.as_ref().is_ok_and(|report| report.outcome == SwapOutcome::Swapped) {
-            self.swap_is_over(to, false);
+            self.strike_out(|intended| intended == swap, false);
         }
         answer
     }
@@ -109,10 +111,14 @@ impl Job {
             .help("an operator can be swapped while the job runs; otherwise deploy it with the new component"))
     }
 
-    /// It is known what has come of a swap: `to` stays or not.
+    /// It is known what has come of the swap to a component: it stays or not.
     pub(super) fn swap_is_over(&self, to: &ComponentFacts, stays: bool) {
+        self.strike_out(|intended| intended.to.digest == to.digest, stays);
+    }
+
+    fn strike_out(&self, is_it: impl Fn(&Intended) -> bool, stays: bool) {
         let mut deployment = self.deployment();
-        let Some(swap) = deployment.swap.take_if(|swap| swap.to.digest == to.digest) else { return };
+        let Some(swap) = deployment.swap.take_if(|swap| is_it(swap)) else { return };
         if stays {
             deployment.components.insert(swap.operator, swap.to.digest);
         }

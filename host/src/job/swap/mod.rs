@@ -120,10 +120,14 @@ impl Swapping {
         (!self.request.probation.is_zero()).then(|| Arc::new(Trial::new(back, self.request.error_factor)))
     }
 
-    /// Its second checkpoint makes the change durable, and with rewind irrevocable.
+    /// Whether one of its checkpoints is. The second one makes the change durable, and with rewind irrevocable.
     fn is_due(&self, now: Instant) -> bool {
-        let Some(until) = self.until.filter(|_| self.pinned && !self.second) else { return self.first.is_none() };
-        self.request.way_back == WayBack::Forward || until <= now
+        match (self.first, self.until) {
+            _ if self.named => false,
+            (None, _) => true,
+            (Some(_), Some(until)) => self.pinned && !self.second && (self.request.way_back == WayBack::Forward || until <= now),
+            (Some(_), None) => false,
+        }
     }
 
     /// Whether nothing can undo it any more.
