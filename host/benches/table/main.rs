@@ -5,6 +5,7 @@ mod boundary;
 mod errors;
 mod jobs;
 mod kinds;
+mod swap;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,10 +19,11 @@ struct Row(String, String);
 fn main() {
     // `cargo bench -- FILTER` runs the parts whose name contains the filter.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let parts: [(&str, Part); 7] = [
+    let parts: [(&str, Part); 8] = [
         ("words", jobs::words),
         ("pauses", jobs::pauses),
         ("errors", errors::errors),
+        ("swap", swap::swaps),
         ("start", jobs::start),
         ("boundary", boundary::calls),
         ("state", boundary::state),

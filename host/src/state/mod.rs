@@ -28,6 +28,6 @@ pub use list::elements;
 pub use lists::ListTooLong;
 pub use maps::Fields;
 pub use operator::{Lists, OperatorSnapshot, OperatorState, spread};
-pub use rewrite::{Unwritten, rewrite_each};
-pub use subtask::SubtaskState;
+pub use rewrite::{Unwritten, rewrite_elements};
+pub use subtask::{Arrangement, SubtaskState};
 pub use ttl::without_expired;
