@@ -39,7 +39,6 @@ const HOMES: &[(&str, &str)] = &[
     ("axum", "api/"),
     ("axum_server", "api/"),
     ("utoipa_axum", "api/"),
-    ("reqwest", "cli/client"),
     ("bincode", "codec"),
     ("clap", "cli/"),
     ("miette", "cli/"),

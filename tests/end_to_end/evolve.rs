@@ -15,7 +15,7 @@ const REMAINDERS: u64 = 3;
 const FIRST: &[&str] = &["2"];
 
 /// Lines `key,number` and rules `name,number` go through a version of the operator.
-fn job(version: &str, rates: [&str; 2]) -> JobFile {
+pub fn job(version: &str, rates: [&str; 2]) -> JobFile {
     let file = |path: &str, rate: &str| format!("type = \"file\"\npath = {path:?}\n{rate}");
     JobFile::new("40ms")
         .source("lines", &file("input.txt", rates[0]))
@@ -26,7 +26,7 @@ fn job(version: &str, rates: [&str; 2]) -> JobFile {
 }
 
 const SLOW: [&str; 2] = ["rate = 1000", "rate = 50"];
-const FAST: [&str; 2] = ["", ""];
+pub const FAST: [&str; 2] = ["", ""];
 
 fn place(input: &[String]) -> Place {
     let place = Place::new(&job("v1", SLOW));
@@ -35,14 +35,18 @@ fn place(input: &[String]) -> Place {
     place
 }
 
-fn rules() -> Vec<String> {
+pub fn rules() -> Vec<String> {
     (0..1200).map(|number| format!("rule-{},{number}", number % 7)).collect()
 }
 
-/// How many lines, and how many rules, had been read in the newest checkpoint.
-fn position(place: &Place) -> [usize; 2] {
-    let newest = place.manifests(1).pop().expect("a checkpoint");
-    [0, 1].map(|source: usize| newest.json["sources"][source]["splits"][0]["records"].as_u64().expect("a number") as usize)
+/// How many lines, and how many rules, had been read in a checkpoint.
+pub fn position_in(manifest: &Manifest) -> [usize; 2] {
+    [0, 1].map(|source: usize| manifest.json["sources"][source]["splits"][0]["records"].as_u64().expect("a number") as usize)
+}
+
+/// How many had been in the newest one.
+pub fn position(place: &Place) -> [usize; 2] {
+    position_in(&place.manifests(1).pop().expect("a checkpoint"))
 }
 
 /// What a version has seen of numbers.
@@ -103,7 +107,7 @@ impl OfKey {
 
 /// Checks the lines at the end. Each version has worked on the lines and rules from where the one before it ended up to a place.
 #[track_caller]
-fn check(lines: &[String], input: &[String], versions: &[(&str, [usize; 2])]) {
+pub fn check(lines: &[String], input: &[String], versions: &[(&str, [usize; 2])]) {
     let rules = rules();
     let mut keys: BTreeMap<&str, OfKey> = BTreeMap::new();
     let mut all = OfKey { numbers: (0..2).map(|subtask| written(subtask, versions[0].0)).collect(), ..OfKey::default() };

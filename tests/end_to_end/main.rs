@@ -103,6 +103,8 @@ mod stop;
 #[cfg(test)]
 mod sums;
 #[cfg(test)]
+mod swap;
+#[cfg(test)]
 mod takeover;
 #[cfg(test)]
 mod tools;

@@ -13,14 +13,14 @@ use crate::{Row, cofferdam, median};
 const RUNS: usize = 3;
 
 /// Settings of a word-count job.
-struct Words {
-    keys: u64,
-    distribution: &'static str,
-    lines: u64,
-    parallelism: u16,
-    interval: Option<&'static str>,
+pub(crate) struct Words {
+    pub(crate) keys: u64,
+    pub(crate) distribution: &'static str,
+    pub(crate) lines: u64,
+    pub(crate) parallelism: u16,
+    pub(crate) interval: Option<&'static str>,
     /// Lines of `[state]`.
-    state: &'static str,
+    pub(crate) state: &'static str,
 }
 
 impl Words {
@@ -33,7 +33,8 @@ impl Words {
         serde_json::from_str(&printed).expect("a summary")
     }
 
-    fn toml(&self) -> String {
+    /// The job file.
+    pub(crate) fn toml(&self) -> String {
         let interval = self.interval.map(|interval| format!("interval = \"{interval}\"\n")).unwrap_or_default();
         let Words { keys, distribution, lines, parallelism, state, .. } = self;
         format!(

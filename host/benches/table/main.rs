@@ -5,6 +5,7 @@ mod boundary;
 mod errors;
 mod jobs;
 mod kinds;
+mod swap;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,11 +19,12 @@ struct Row(String, String);
 fn main() {
     // `cargo bench -- FILTER` runs the parts whose name contains the filter.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let parts: [(&str, Part); 8] = [
+    let parts: [(&str, Part); 9] = [
         ("words", jobs::words),
         ("disk", jobs::disk),
         ("pauses", jobs::pauses),
         ("errors", errors::errors),
+        ("swap", swap::swaps),
         ("start", jobs::start),
         ("boundary", boundary::calls),
         ("state", boundary::state),

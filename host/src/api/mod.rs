@@ -10,6 +10,7 @@ mod metrics;
 mod problem;
 mod savepoints;
 mod server;
+mod swap;
 
 pub use components::Components;
 pub use guard::Guard;
@@ -18,6 +19,7 @@ pub use jobs::{DeployRequest, Jobs, RescaleRequest, StopRequest, Stopping};
 pub use problem::Problem;
 pub use savepoints::{SavepointRequest, Triggered};
 pub use server::{Listen, Serving, openapi};
+pub use swap::{ERROR_FACTOR, PROBATION, SwapRequest};
 
 use std::sync::Arc;
 

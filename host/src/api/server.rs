@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 
 use super::guard::{self, Guard};
 use super::problem::Problem;
-use super::{components, history, jobs, metrics, savepoints};
+use super::{components, history, jobs, metrics, savepoints, swap};
 use crate::error::{Error, Kind, Result};
 use crate::service::Host;
 use crate::tls;
@@ -48,6 +48,7 @@ fn described() -> OpenApiRouter<Arc<Host>> {
     OpenApiRouter::with_openapi(Document::openapi())
         .merge(jobs::router())
         .merge(savepoints::router())
+        .merge(swap::router())
         .merge(history::router())
         .merge(components::router())
         .routes(routes!(metrics::metrics))

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum, value_parser};
 
+use crate::api::{ERROR_FACTOR, PROBATION};
 use crate::error::{Error, Kind, Result};
-use crate::plan::Location;
+use crate::plan::{ComponentRef, Location};
 use crate::telemetry::Filter;
 
 const EXIT_CODES: &str = "\
@@ -60,6 +61,17 @@ Examples:
   cofferdam stop words --savepoint savepoints --drain
   cofferdam run -s savepoints/savepoint-words-41-5f00ff
   cofferdam savepoint dispose savepoints/savepoint-words-41-5f00ff";
+
+const SWAP: &str = "\
+The component is checked while the job runs; what does not fit is refused, and nothing has stopped. At a barrier it takes over, with the
+state as it is, migrated where its versions rose. For the time of its probation the old component stays at hand. It has failed when it
+traps or exceeds a limit, when a record fails that fails the job, or when too many records do. Then with `forward` the old component goes
+on with the state as it is, and with `rewind`, in whose probation nothing is published, from the swap's checkpoint.
+
+Examples:
+  cofferdam swap flights delays delays-2.wasm --dry-run
+  cofferdam swap flights delays delays-2.wasm
+  cofferdam swap flights delays delays-3.wasm --way-back rewind --probation 5m";
 
 const CHECKPOINTS: &str = "\
 The newest ten and all that are kept, of each run. `written` is what a checkpoint added to the one before, `total` all that it needs.
@@ -139,6 +151,9 @@ pub(super) enum Command {
     /// Has a job of a host go on with another parallelism, from a last checkpoint
     #[command(after_help = EXIT_CODES)]
     Rescale(RescaleArgs),
+    /// Has an operator of a running job run another component, and takes the old one back if that fails
+    #[command(after_help = format!("{SWAP}\n\n{EXIT_CODES}"))]
+    Swap(SwapArgs),
     /// Has a host forget a job that has ended; its checkpoints and output stay
     #[command(after_help = EXIT_CODES)]
     Forget(JobArgs),
@@ -298,6 +313,46 @@ pub(super) struct RescaleArgs {
     /// Worker threads from now on
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=32_768))]
     pub(super) parallelism: u16,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct SwapArgs {
+    /// The job's name
+    #[arg(value_name = "JOB")]
+    pub(super) job: String,
+
+    /// The operator's uid
+    #[arg(value_name = "OPERATOR")]
+    pub(super) operator: String,
+
+    /// The new component: its file, or one that the host keeps by its digest or name@version
+    #[arg(value_name = "COMPONENT")]
+    pub(super) component: ComponentRef,
+
+    /// Only find out whether it fits
+    #[arg(long)]
+    pub(super) dry_run: bool,
+
+    /// How long the old component stays at hand
+    #[arg(long, default_value = PROBATION, value_name = "TIME")]
+    pub(super) probation: String,
+
+    /// What follows if the new component fails meanwhile
+    #[arg(long, value_enum, default_value = "forward", value_name = "HOW")]
+    pub(super) way_back: WayBackArg,
+
+    /// How many times as large a part of its records as of the old one's may fail
+    #[arg(long, default_value_t = ERROR_FACTOR, value_name = "TIMES")]
+    pub(super) error_factor: f64,
+
+    #[command(flatten)]
+    pub(super) host: HostArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum WayBackArg {
+    Forward,
+    Rewind,
 }
 
 #[derive(Debug, Subcommand)]

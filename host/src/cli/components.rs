@@ -54,11 +54,15 @@ pub(super) fn push_all(client: &Client, plan: &Plan) -> Result<BTreeMap<String, 
     for node in &plan.nodes {
         let NodeKind::Operator(settings) = &node.kind else { continue };
         let ComponentRef::File(file) = &settings.component else { continue };
-        let pushed = read(file).and_then(|content| push(client, file, content, None));
-        let pushed = pushed.map_err(|error| error.context(format!("operator `{}`", node.uid)))?;
+        let pushed = push_file(client, file).map_err(|error| error.context(format!("operator `{}`", node.uid)))?;
         digests.insert(node.uid.clone(), pushed.digest);
     }
     Ok(digests)
+}
+
+/// Pushes the component in a file.
+pub(super) fn push_file(client: &Client, file: &Path) -> Result<Kept> {
+    push(client, file, read(file)?, None)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {

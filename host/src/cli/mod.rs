@@ -47,6 +47,7 @@ pub fn main() -> ExitCode {
         Command::Stop(command) => remote::stop(command, args.output),
         Command::Cancel(job) => remote::cancel(job, args.output),
         Command::Rescale(command) => remote::rescale(command, args.output),
+        Command::Swap(command) => remote::swap(command, args.output),
         Command::Forget(job) => remote::forget(job, args.output),
         Command::Component(command) => components::run(command, args.output),
         Command::Events(job) => history::events(job, args.output),

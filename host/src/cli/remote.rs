@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use super::args::{Args, DeployArgs, HostArgs, JobArgs, Output, RescaleArgs, StopArgs};
+use super::args::{Args, DeployArgs, HostArgs, JobArgs, Output, RescaleArgs, StopArgs, SwapArgs, WayBackArg};
 use super::client::{Client, part};
 use super::text::table;
 use super::{answer, components, console, json, plan, savepoints};
-use crate::api::{DeployRequest, Jobs, RescaleRequest, StopRequest};
+use crate::api::{DeployRequest, Jobs, RescaleRequest, StopRequest, SwapRequest};
 use crate::error::{Error, Kind, Result};
-use crate::plan::Location;
+use crate::job::{SwapReport, WayBack};
+use crate::plan::{ComponentRef, Location};
 use crate::service::{JobDetails, JobOverview, JobState};
 
 /// Pushes what the host does not have, and has the job begin.
@@ -106,6 +107,27 @@ pub(super) fn rescale(args: &RescaleArgs, output: Output) -> Result<u8> {
     let _: JobDetails = client.post(&format!("{path}/rescale"), &RescaleRequest { parallelism: args.parallelism })?;
     let is_there = |job: &JobDetails| has_ended(job) || (job.overview.parallelism == args.parallelism && is_under_way(job));
     begun(client.wait(&path, is_there)?, output)
+}
+
+/// Pushes the component if the host does not have it, and has it take the operator over.
+pub(super) fn swap(args: &SwapArgs, output: Output) -> Result<u8> {
+    let client = Client::new(&args.host)?;
+    let component = match &args.component {
+        ComponentRef::File(file) => components::push_file(&client, file)?.digest,
+        kept => kept.to_string(),
+    };
+    let request = SwapRequest {
+        component,
+        dry_run: args.dry_run,
+        probation: args.probation.clone(),
+        way_back: match args.way_back {
+            WayBackArg::Forward => WayBack::Forward,
+            WayBackArg::Rewind => WayBack::Rewind,
+        },
+        error_factor: args.error_factor,
+    };
+    let report: SwapReport = client.post(&format!("{}/operators/{}/swap", path(&args.job), part(&args.operator)), &request)?;
+    answer(&report, output)
 }
 
 pub(super) fn forget(args: &JobArgs, output: Output) -> Result<u8> {

@@ -21,12 +21,13 @@ use super::parcel::Parcel;
 use super::sink::{SinkPlace, SinkStage};
 use super::source::SourceStage;
 use super::splits::SharedSplits;
+use super::trial::Trial;
 use crate::connectors::{Sink, Source};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{self, Chain, Layout, NodeKind, OperatorSettings, Plan, Route, Work};
 use crate::record::{AttemptId, Outbox, Position, Shape, Spread};
 use crate::state::SubtaskState;
-use crate::wasm::{Component, Context, GuestLog};
+use crate::wasm::{Component, Context, GuestLog, GuestMetrics};
 
 /// Everything that one attempt of a job is built from. Vectors have an entry for each node of the plan.
 pub struct Blueprint {
@@ -46,6 +47,8 @@ pub struct Blueprint {
     pub restored_from: Option<u64>,
     /// The first epoch.
     pub epoch: u64,
+    /// The operator whose component is on probation, if one is.
+    pub trial: Option<(usize, Arc<Trial>)>,
     /// Restored state, by node and subtask; subtasks without begin empty.
     pub states: Mutex<HashMap<(usize, u16), SubtaskState>>,
     /// Restored positions, by node and split; splits without begin at their start.
@@ -267,21 +270,10 @@ impl<'s> Builder<'_, 's> {
     }
 
     fn operator(&self, node: usize, settings: &OperatorSettings) -> Result<OperatorStage> {
-        let Blueprint { plan, components, attempt, restored_from, control, events, metrics, .. } = self.blueprint;
+        let Blueprint { plan, components, attempt, restored_from, trial, control, events, metrics, .. } = self.blueprint;
         let component = components[node].as_ref().expect("every operator node has its component");
-        let context = Context {
-            job: plan.name.clone(),
-            operator: plan.nodes[node].uid.clone(),
-            subtask: self.subtask,
-            parallelism: plan.parallelism,
-            max_parallelism: plan.max_parallelism,
-            attempt: *attempt,
-            restored_from: *restored_from,
-            config: settings.config.to_string(),
-            environment: settings.grants.environment.clone().into(),
-            log: GuestLog::new(&plan.nodes[node].uid, self.subtask, settings.limits.log_lines),
-            metrics: Arc::clone(metrics.counts(node, self.subtask).own()),
-        };
+        let own = Arc::clone(metrics.counts(node, self.subtask).own());
+        let context = Context { restored_from: *restored_from, ..context(plan, node, settings, self.subtask, *attempt, own) };
         let restored = self.blueprint.states.lock().unwrap_or_else(PoisonError::into_inner).remove(&(node, self.subtask));
         let state = restored.unwrap_or_else(|| SubtaskState::new(&component.descriptor().states, plan.max_parallelism));
         // The last port is for dead letters, which come from the host.
@@ -290,7 +282,8 @@ impl<'s> Builder<'_, 's> {
         let (events, metrics, component) = (Arc::clone(events), Arc::clone(metrics), Arc::clone(component));
         let control = Arc::clone(control);
         let place = OperatorPlace { node, subtask: self.subtask, control, events, metrics, component, context, settings: settings.clone() };
-        OperatorStage::open(place, state, outboxes)
+        let trial = trial.as_ref().filter(|(at, _)| *at == node).map(|(_, trial)| Arc::clone(trial));
+        OperatorStage::open(place, state, outboxes, trial)
     }
 
     /// The forms in which a port's records are needed.
@@ -309,6 +302,31 @@ impl<'s> Builder<'_, 's> {
         let (uid, subtask) = (plan.nodes[node].uid.clone(), self.subtask);
         let place = SinkPlace { node, uid, subtask, events: Arc::clone(events), metrics: Arc::clone(metrics) };
         SinkStage::new(place, writer, sink.blocks(), Arc::clone(&self.credits[chain][subtask as usize]))
+    }
+}
+
+/// What a subtask of an operator may know of where it runs.
+pub fn context(
+    plan: &Plan,
+    node: usize,
+    settings: &OperatorSettings,
+    subtask: u16,
+    attempt: AttemptId,
+    metrics: Arc<GuestMetrics>,
+) -> Context {
+    let uid = &plan.nodes[node].uid;
+    Context {
+        job: plan.name.clone(),
+        operator: uid.clone(),
+        subtask,
+        parallelism: plan.parallelism,
+        max_parallelism: plan.max_parallelism,
+        attempt,
+        restored_from: None,
+        config: settings.config.to_string(),
+        environment: settings.grants.environment.clone().into(),
+        log: GuestLog::new(uid, subtask, settings.limits.log_lines),
+        metrics,
     }
 }
 

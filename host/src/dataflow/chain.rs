@@ -145,7 +145,7 @@ impl ChainTask {
 
     fn work(&mut self, frontiers: &[MutableAntichain<u64>]) -> Result<()> {
         self.receive();
-        self.notify()?;
+        self.hear()?;
         for _ in 0..BATCHES_PER_STEP {
             match self.phase {
                 Phase::Running => match self.next(frontiers)? {
@@ -199,13 +199,13 @@ impl ChainTask {
     fn receive(&mut self) {
         let ChainTask { around, stages, inputs, ready, held, holding, epoch, .. } = self;
         // What is broadcast waits even where nothing else does: at a barrier all subtasks must have the same of it.
-        let waits = |port: u16| match &stages[0].role {
-            Role::Operator(operator) if around.mode == Mode::AtLeastOnce => operator.is_broadcast(port),
-            _ => around.mode == Mode::ExactlyOnce,
+        let waits = |at: u64, port: u16| match &stages[0].role {
+            Role::Operator(operator) if around.mode == Mode::AtLeastOnce => operator.is_broadcast(port) || around.control.parts(*epoch, at),
+            _ => around.mode == Mode::ExactlyOnce || around.control.parts(*epoch, at),
         };
         for input in inputs {
             input(&mut |at, parcel| {
-                if at == *epoch || !waits(parcel.port) {
+                if at == *epoch || !waits(at, parcel.port) {
                     around.backlog.add(parcel.records.bytes());
                     ready.push_back((at, parcel));
                 } else {
@@ -401,10 +401,11 @@ impl ChainTask {
         }
     }
 
-    /// Tells operators that want to know what has become of checkpoints.
-    fn notify(&mut self) -> Result<()> {
+    /// Has operators hear what has become of a component on probation, and those that want to know what has become of checkpoints.
+    fn hear(&mut self) -> Result<()> {
         for stage in &mut self.stages {
             if let Role::Operator(operator) = &mut stage.role {
+                operator.heed_verdict()?;
                 operator.notify()?;
             }
         }

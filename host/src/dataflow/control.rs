@@ -3,9 +3,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use timely::scheduling::SyncActivator;
+
+use super::swap::Swap;
 
 /// What the controller asks of a running dataflow.
 #[derive(Debug)]
@@ -17,26 +19,30 @@ pub struct Control {
     /// Sources read nothing in epochs after this one.
     stop_after: AtomicU64,
     /// Who is told what becomes of checkpoints.
-    listeners: Mutex<Vec<Sender<Verdict>>>,
+    listeners: Mutex<Vec<Sender<CheckpointEnd>>>,
     /// Sources that have ended, and of whose records all state is committed.
     worked_off: Mutex<Vec<usize>>,
     /// Sources are at their end, whatever is left to read.
     drained: AtomicBool,
     cancelled: AtomicBool,
+    /// The newest swap,
+    swap: Mutex<Option<Arc<Swap>>>,
+    /// and the epoch at whose end it falls; 0: there is none.
+    swap_epoch: AtomicU64,
     wakers: Mutex<Vec<SyncActivator>>,
 }
 
 /// What has become of the checkpoint that ends an epoch.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Verdict {
+pub(super) enum CheckpointEnd {
     Committed(u64),
     Aborted(u64),
 }
 
-impl Verdict {
+impl CheckpointEnd {
     pub(super) fn epoch(self) -> u64 {
         match self {
-            Verdict::Committed(epoch) | Verdict::Aborted(epoch) => epoch,
+            CheckpointEnd::Committed(epoch) | CheckpointEnd::Aborted(epoch) => epoch,
         }
     }
 }
@@ -51,6 +57,8 @@ impl Default for Control {
             worked_off: Mutex::default(),
             drained: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
+            swap: Mutex::default(),
+            swap_epoch: AtomicU64::new(0),
             wakers: Mutex::default(),
         }
     }
@@ -75,6 +83,16 @@ impl Control {
         self.wake();
     }
 
+    /// Like [`Control::trigger`] for the epoch of the swap, at whose barrier the component takes over. Whoever passes that barrier has
+    /// heard of it: the swap is there before the first source is told to step past, and all others come to the barrier only because of
+    /// that step.
+    pub fn swap(&self, swap: Swap) {
+        let epoch = swap.epoch;
+        *self.swap.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(swap));
+        self.swap_epoch.store(epoch, SeqCst);
+        self.trigger(epoch);
+    }
+
     /// All sources have ended: operators finish, and `epoch` is the last.
     pub fn finish(&self, epoch: u64) {
         self.last.store(epoch, SeqCst);
@@ -83,12 +101,12 @@ impl Control {
 
     /// The checkpoint that ends `epoch` is committed.
     pub fn committed(&self, epoch: u64) {
-        self.tell(Verdict::Committed(epoch));
+        self.tell(CheckpointEnd::Committed(epoch));
     }
 
     /// The checkpoint that ends `epoch` is given up. Its barrier may still be on its way.
     pub fn aborted(&self, epoch: u64) {
-        self.tell(Verdict::Aborted(epoch));
+        self.tell(CheckpointEnd::Aborted(epoch));
     }
 
     /// The source at this node has ended, and all its records are worked off: sources that wait for it may read.
@@ -113,6 +131,19 @@ impl Control {
         self.barrier.load(SeqCst) >= epoch
     }
 
+    /// The swap of a node at the barrier that ends `epoch`.
+    pub(super) fn swap_at(&self, epoch: u64, node: usize) -> Option<Arc<Swap>> {
+        if self.swap_epoch.load(SeqCst) != epoch {
+            return None;
+        }
+        self.swap.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|swap| swap.node == node)
+    }
+
+    /// Whether the barrier of a swap lies between two epochs. It aligns whatever the mode: what comes after it is for the new component.
+    pub(super) fn parts(&self, epoch: u64, later: u64) -> bool {
+        (epoch..later).contains(&self.swap_epoch.load(SeqCst))
+    }
+
     pub(super) fn is_last(&self, epoch: u64) -> bool {
         self.last.load(SeqCst) == epoch
     }
@@ -130,10 +161,10 @@ impl Control {
     }
 
     /// What becomes of checkpoints from now on, in the order in which it does.
-    pub(super) fn listen(&self) -> Receiver<Verdict> {
-        let (listener, verdicts) = channel();
+    pub(super) fn listen(&self) -> Receiver<CheckpointEnd> {
+        let (listener, coming) = channel();
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
-        verdicts
+        coming
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -144,15 +175,16 @@ impl Control {
         self.lock().push(waker);
     }
 
-    fn tell(&self, verdict: Verdict) {
+    fn tell(&self, end: CheckpointEnd) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever is gone need not know.
-        listeners.iter().for_each(|listener| listener.send(verdict).unwrap_or(()));
+        listeners.iter().for_each(|listener| listener.send(end).unwrap_or(()));
         drop(listeners);
         self.wake();
     }
 
-    fn wake(&self) {
+    /// Has all workers look at what there is to do.
+    pub(super) fn wake(&self) {
         // A worker that is gone needs no waking.
         self.lock().iter().for_each(|waker| waker.activate().unwrap_or(()));
     }

@@ -54,6 +54,20 @@ pub enum Event {
         /// Its subtask.
         subtask: u16,
     },
+    /// An operator's subtask runs the component of a swap.
+    ChangedOver {
+        /// The subtask.
+        subtask: u16,
+        /// At the barrier that ends this epoch.
+        epoch: u64,
+        /// From the end of the last call before it to the first that it can take.
+        took: Duration,
+    },
+    /// A component on probation has failed, and its operator's subtasks go back to the old one.
+    Unfit {
+        /// Why, naming the record.
+        error: Error,
+    },
     /// Something failed; the dataflow is being torn down.
     Failed(Error),
 }

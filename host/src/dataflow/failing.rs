@@ -19,7 +19,7 @@ use crate::wasm::{Cause, Failure, Instance, Rejected};
 
 /// The longest that a call may take while the guilty record of a failed batch is looked for. A single record always has the operator's
 /// own limit.
-const PROBE_TIME: Duration = Duration::from_millis(500);
+pub(super) const PROBE_TIME: Duration = Duration::from_millis(500);
 
 /// What `max-errors` counts in.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -139,6 +139,9 @@ impl OperatorStage {
                 .help("mend the operator or its input, or raise the operator's `max-errors`")
                 .for_people());
         }
+        if self.trial.is_some() {
+            self.last_failed = Some(format!("{}, which {why}", whole.describe(record)));
+        }
         tracing::debug!(operator = context.operator, subtask, record = whole.describe(record), "failed: {why}");
         if settings.on_error == OnError::DeadLetter {
             self.letters.0.push(letter(&self.place, whole, record, why).to_string().as_bytes());
@@ -207,7 +210,7 @@ impl OperatorStage {
     }
 
     /// Has an instance ready whose calls may take as long as `time`: a fresh one if the one at hand is spent.
-    fn ready(&mut self, spent: bool, time: Duration) -> Result<()> {
+    pub(super) fn ready(&mut self, spent: bool, time: Duration) -> Result<()> {
         if spent {
             return self.renew(time);
         }
@@ -260,7 +263,7 @@ impl OperatorPlace {
 }
 
 /// Records `from..to` of a batch; its keys stay.
-fn part(batch: &Batch, from: usize, to: usize) -> Batch {
+pub(super) fn part(batch: &Batch, from: usize, to: usize) -> Batch {
     let range = |length: usize| if length == 0 { 0..0 } else { from..to };
     Batch {
         keys: batch.keys.clone(),
@@ -303,7 +306,7 @@ fn insert_bytes(letter: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
 
 impl Arrived<'_> {
     /// A record for a message: its value, its key if it has one, cut where they are long, and where it came from.
-    fn describe(&self, record: usize) -> String {
+    pub(super) fn describe(&self, record: usize) -> String {
         let &Arrived { batch, origin, .. } = self;
         let mut text = format!("record {}", preview(batch.values.get(record)));
         if let Some(&key) = batch.key_of.get(record) {

@@ -24,6 +24,14 @@ impl Counts {
         self.records_in.fetch_add(records, Relaxed);
     }
 
+    pub(super) fn records_in(&self) -> u64 {
+        self.records_in.load(Relaxed)
+    }
+
+    pub(super) fn records_failed(&self) -> u64 {
+        self.records_failed.load(Relaxed)
+    }
+
     pub(super) fn add_failed(&self) {
         self.records_failed.fetch_add(1, Relaxed);
     }

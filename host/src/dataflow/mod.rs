@@ -18,8 +18,12 @@ mod parcel;
 mod sink;
 mod source;
 mod splits;
+mod swap;
+mod trial;
 
-pub use build::{Blueprint, Running, Splits, start};
+pub use build::{Blueprint, Running, Splits, context, start};
 pub use control::Control;
 pub use event::{BarrierCost, Event, Events};
 pub use metrics::{Metrics, NodeCounts, OwnMetrics, Pauses};
+pub use swap::{Migrate, Swap, Version};
+pub use trial::Trial;

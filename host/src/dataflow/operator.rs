@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use super::control::{Control, Verdict};
+use super::control::{CheckpointEnd, Control};
 use super::event::{BarrierCost, Event, Events};
 use super::failing::{Arrived, Blame, Flood, Letters};
 use super::metrics::Metrics;
 use super::source::Origin;
+use super::trial::Trial;
 use crate::clock;
 use crate::error::Result;
 use crate::plan::{OnError, OperatorSettings, Partitioning};
@@ -43,9 +44,9 @@ pub(super) struct OperatorStage {
     /// Epochs whose snapshots are not yet handed over, oldest first, each with its operator state.
     freezing: VecDeque<(u64, OperatorSnapshot, BarrierCost)>,
     /// What becomes of checkpoints,
-    coming: Receiver<Verdict>,
+    coming: Receiver<CheckpointEnd>,
     /// and what of that the guest is still to be told.
-    verdicts: VecDeque<Verdict>,
+    ends: VecDeque<CheckpointEnd>,
     /// The last checkpoint that the guest was told to be committed.
     told: u64,
     /// The last barrier that it has passed.
@@ -54,6 +55,10 @@ pub(super) struct OperatorStage {
     /// Records that failed.
     pub(super) flood: Flood,
     pub(super) letters: Letters,
+    /// While its component is on probation.
+    pub(super) trial: Option<Arc<Trial>>,
+    /// The last record that failed in it, and why.
+    pub(super) last_failed: Option<String>,
 }
 
 /// How far the finish hook is.
@@ -68,8 +73,8 @@ enum Finish {
 pub(super) type Emitted = Vec<(usize, Option<u16>, Batch)>;
 
 impl OperatorStage {
-    /// Opens the first instance, over `state`.
-    pub(super) fn open(place: OperatorPlace, state: SubtaskState, outboxes: Vec<Outbox>) -> Result<Self> {
+    /// Opens the first instance, over `state`; `trial` if its component is on probation.
+    pub(super) fn open(place: OperatorPlace, state: SubtaskState, outboxes: Vec<Outbox>, trial: Option<Arc<Trial>>) -> Result<Self> {
         let OperatorSettings { limits, on_error, max_errors, .. } = place.settings;
         let coming = place.control.listen();
         let instance = Instance::open(&place.component, &place.context, limits, on_error, state, outboxes)
@@ -79,12 +84,14 @@ impl OperatorStage {
             instance: Some(instance),
             freezing: VecDeque::new(),
             coming,
-            verdicts: VecDeque::new(),
+            ends: VecDeque::new(),
             told: 0,
             passed: 0,
             finish: Finish::NotYet,
             flood: Flood::new(max_errors),
             letters: Letters::default(),
+            trial,
+            last_failed: None,
         })
     }
 
@@ -95,9 +102,17 @@ impl OperatorStage {
     /// Hands a batch to an input port; what is emitted is appended to `emitted`. A record that fails is dealt with as the job says; a
     /// record of a broadcast input fails the job, because all subtasks must have the same of it.
     pub(super) fn process(&mut self, port: u16, mut batch: Batch, origin: Option<&Origin>, emitted: &mut Emitted) -> Result<()> {
-        self.counts().add_in(batch.len() as u64);
+        let (records, failed) = (batch.len() as u64, self.counts().records_failed());
+        self.counts().add_in(records);
         let broadcast = self.is_broadcast(port);
-        let processed = self.instance().process(u32::from(port), &mut batch);
+        let mut processed = self.instance().process(u32::from(port), &mut batch);
+        if let Err(failure) = &processed
+            && self.fails_trial(failure, broadcast)
+        {
+            let failure = failure.clone();
+            self.fail_trial_on(&Arrived { port, batch: &batch, origin }, failure)?;
+            processed = self.instance().process(u32::from(port), &mut batch);
+        }
         let arrived = Arrived { port, batch: &batch, origin };
         match processed {
             Ok(()) if broadcast => self.keep_all(&arrived, emitted)?,
@@ -107,12 +122,14 @@ impl OperatorStage {
             Err(failure) => self.isolate(&arrived, failure, emitted)?,
         }
         self.drain_letters(emitted);
-        Ok(())
+        let failed = self.counts().records_failed() - failed;
+        self.weigh(records, failed)
     }
 
     /// The barrier that ends `epoch`, before which records were held back for `aligned`: the guest puts into state what it keeps in
     /// memory, then all of it is frozen.
     pub(super) fn barrier(&mut self, epoch: u64, aligned: Duration) -> Result<()> {
+        self.heed_verdict()?;
         let start = clock::now();
         let saved = self.instance().snapshot(epoch);
         saved.map_err(|failure| self.place.error(&format!("its snapshot hook, for checkpoint {epoch}"), &failure, Blame::Operator))?;
@@ -122,22 +139,30 @@ impl OperatorStage {
         self.freezing.push_back((epoch, operator_state, BarrierCost { aligned, froze }));
         self.passed = epoch;
         self.place.metrics.froze(froze);
-        Ok(())
+        let swap = self.place.control.swap_at(epoch, self.place.node);
+        swap.map_or(Ok(()), |swap| self.change_over(&swap))
     }
 
     /// Tells the guest what has become of checkpoints whose barrier has come, if it wants to know.
     pub(super) fn notify(&mut self) -> Result<()> {
-        self.verdicts.extend(self.coming.try_iter());
-        while let Some(verdict) = self.verdicts.pop_front_if(|verdict| verdict.epoch() <= self.passed) {
-            let (told, what) = match verdict {
-                Verdict::Committed(epoch) => {
+        match self.tell() {
+            Err(error) if self.trial.is_some() => self.fail_trial(error),
+            told => told,
+        }
+    }
+
+    fn tell(&mut self) -> Result<()> {
+        self.ends.extend(self.coming.try_iter());
+        while let Some(end) = self.ends.pop_front_if(|end| end.epoch() <= self.passed) {
+            let (told, what) = match end {
+                CheckpointEnd::Committed(epoch) => {
                     self.told = epoch;
                     (self.instance().checkpoint_complete(epoch), "complete")
                 }
-                Verdict::Aborted(epoch) => (self.instance().checkpoint_aborted(epoch), "given up"),
+                CheckpointEnd::Aborted(epoch) => (self.instance().checkpoint_aborted(epoch), "given up"),
             };
             told.map_err(|failure| {
-                self.place.error(&format!("told that checkpoint {} is {what}", verdict.epoch()), &failure, Blame::Operator)
+                self.place.error(&format!("told that checkpoint {} is {what}", end.epoch()), &failure, Blame::Operator)
             })?;
         }
         Ok(())
@@ -176,13 +201,32 @@ impl OperatorStage {
         let mut call = Batch::default();
         self.instance().state().next_keys(&mut keys, FINISH_KEYS, &mut call);
         let last = call.keys.is_empty();
-        let finished = self.instance().finish(&mut call);
+        let mut finished = self.instance().finish(&mut call);
+        if let (Err(failure), Some(_)) = (&finished, &self.trial) {
+            let error = self.place.error("its finish hook", failure, Blame::Operator);
+            self.fail_trial(error)?;
+            finished = self.instance().finish(&mut call);
+        }
         finished.map_err(|failure| self.place.error("its finish hook", &failure, Blame::Operator))?;
         self.drain(emitted);
         if !last {
             self.finish = Finish::Keys(keys);
         }
         Ok(last)
+    }
+
+    /// The end of the instance, for whatever reason. It is too late to fail for what the guest does now, so that is only told.
+    pub(super) fn close(&mut self) {
+        if !self.instance.as_ref().is_some_and(Instance::is_usable) {
+            return;
+        }
+        let closed = self.tell().and_then(|()| {
+            let closed = self.instance().close();
+            closed.map_err(|failure| self.place.error("its close hook", &failure, Blame::Operator))
+        });
+        if let Err(error) = closed {
+            tracing::warn!("{error}");
+        }
     }
 
     pub(super) fn is_broadcast(&self, port: u16) -> bool {
@@ -202,18 +246,10 @@ impl OperatorStage {
     }
 }
 
-/// The end, for whatever reason. It is too late to fail for what the guest does now, so that is only told.
 impl Drop for OperatorStage {
     fn drop(&mut self) {
-        if std::thread::panicking() || !self.instance.as_ref().is_some_and(Instance::is_usable) {
-            return;
-        }
-        let closed = self.notify().and_then(|()| {
-            let closed = self.instance().close();
-            closed.map_err(|failure| self.place.error("its close hook", &failure, Blame::Operator))
-        });
-        if let Err(error) = closed {
-            tracing::warn!("{error}");
+        if !std::thread::panicking() {
+            self.close();
         }
     }
 }

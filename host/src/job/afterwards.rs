@@ -1,4 +1,5 @@
-//! Savepoints of a job that does not run: finding one that was taken before, and taking one of its last checkpoint.
+//! What can be done about a job that does not run: to find a savepoint that was taken before, to take one of its last checkpoint, to find
+//! out which component that names.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use crate::plan::{Location, Plan};
 
 use super::prepare::Prepared;
 use super::savepoint::Writing;
+use super::swap::newest_digest;
 
 /// The whole savepoint in `target` that was asked for as `trigger_id`, if there is one.
 ///
@@ -33,9 +35,17 @@ pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, target: &Location, tri
     let log = store.log(*store.runs().await?.last().ok_or_else(nothing)?).await?;
     let point = restore_point(&log, log.last_slot() + 1)?.ok_or_else(nothing)?;
     let from = super::savepoint::origin(&store, log.run, point.slot);
-    let writing =
-        Writing { store, prepared: Arc::clone(prepared), manifest: Arc::new(point.manifest), target, trigger_id, from, with_components };
-    writing.run().await
+    let (prepared, manifest) = (Arc::clone(prepared), Arc::new(point.manifest));
+    let components = with_components.then(|| prepared.components.iter().flatten().cloned().collect());
+    Writing { store, prepared, manifest, target, trigger_id, from, components }.run().await
+}
+
+/// The digest of an operator's component in the job's newest checkpoint, if it has one.
+///
+/// # Errors
+/// Kind `Storage` if that can't be read; `Checkpoint` if its manifest is broken.
+pub async fn newest_component(plan: &Plan, operator: &str) -> Result<Option<String>> {
+    newest_digest(&store(plan).await?, operator).await
 }
 
 async fn store(plan: &Plan) -> Result<Store> {

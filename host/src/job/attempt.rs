@@ -1,7 +1,7 @@
 //! Attempts: one after the other, from what is prepared to the job's end.
 
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -20,6 +20,7 @@ use super::fallback::FellBack;
 use super::prepare::Prepared;
 use super::settle::Settled;
 use super::strategy::{Next, Strategy};
+use super::swap::{Swaps, Unsettled};
 use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, OwnMetrics, Restored, Summary, discard};
 
 /// The newest attempt of the job whose checkpoints go where `plan` says; none before the first: it is older than all others.
@@ -43,7 +44,7 @@ async fn newest(store: &Store) -> Result<AttemptId> {
 /// # Errors
 /// What made it fail.
 pub async fn attempts(
-    prepared: Arc<Prepared>,
+    mut prepared: Arc<Prepared>,
     options: &Options,
     observer: Arc<dyn Observer>,
     orders: &mut UnboundedReceiver<Order>,
@@ -58,7 +59,7 @@ pub async fn attempts(
     }
     loop {
         let began = clock::now();
-        let error = match attempt(&prepared, options, &observer, orders, &mut legacy).await {
+        let error = match attempt(&mut prepared, options, &observer, orders, &mut legacy).await {
             Ok(summary) => {
                 if summary.outcome == Outcome::Cancelled {
                     discard(&prepared, summary.attempt, &*observer).await;
@@ -71,27 +72,45 @@ pub async fn attempts(
         if legacy.ending {
             return Err(for_good(error, Some("it was to end anyway".into())));
         }
-        let delay = match strategy.failed(&error, began, clock::now(), clock::random()) {
-            Next::Again(delay) => delay,
-            Next::Fail(reason) => return Err(for_good(error, reason)),
+        let swap = legacy.unsettled.as_mut().filter(|_| error.kind() != Kind::Fenced);
+        let delay = match swap.is_some_and(Unsettled::forgives) {
+            true => Duration::ZERO,
+            false => match strategy.failed(&error, began, clock::now(), clock::random()) {
+                Next::Again(delay) => delay,
+                Next::Fail(reason) => return Err(for_good(error, reason)),
+            },
         };
         failures.push(FailedAttempt { attempt, time: clock::wall_text(), error: error.message().into() });
         observer.notice(&Notice::Restarting { attempt, error: error.message().into(), delay });
+        match pause(delay, &prepared.plan.name, orders).await {
+            None => {}
+            Some(End::Stop { .. } | End::Drain) => {
+                return Err(for_good(error, Some("it was stopped before the next attempt".into())));
+            }
+            Some(End::Cancel) => {
+                discard(&prepared, attempt, &*observer).await;
+                let summary = nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
+                return Ok(Summary { failures, ..summary });
+            }
+        }
+    }
+}
+
+/// Waits until the next attempt is to begin, or the job is told to end.
+async fn pause(delay: Duration, job: &str, orders: &mut UnboundedReceiver<Order>) -> Option<End> {
+    let over = clock::now() + delay;
+    let refused =
+        |why: &str| Error::new(Kind::Conflict, format!("job `{job}` is between two attempts: {why}")).help("ask again when it runs");
+    loop {
         tokio::select! {
-            () = tokio::time::sleep(delay) => {}
+            () = tokio::time::sleep_until(over.into()) => return None,
             Some(order) = orders.recv() => match order {
-                Order::End(End::Stop { .. } | End::Drain) => {
-                    return Err(for_good(error, Some("it was stopped before the next attempt".into())));
+                Order::End(end) => return Some(end),
+                Order::Swap(_, reply) => {
+                    // They may have gone.
+                    reply.send(Err(refused("no component can take over"))).unwrap_or(());
                 }
-                Order::End(End::Cancel) => {
-                    discard(&prepared, attempt, &*observer).await;
-                    let summary = nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
-                    return Ok(Summary { failures, ..summary });
-                }
-                Order::Savepoint(order) => {
-                    let message = format!("job `{}` is between two attempts: there is nothing to take a savepoint of", prepared.plan.name);
-                    order.refuse(Error::new(Kind::Conflict, message).help("ask again when it runs"));
-                }
+                Order::Savepoint(order) => order.refuse(refused("there is nothing to take a savepoint of")),
             },
         }
     }
@@ -114,6 +133,10 @@ struct Legacy {
     history: History,
     /// Whether it has been told to end.
     ending: bool,
+    /// A swap that it was in the middle of.
+    unsettled: Option<Unsettled>,
+    /// Whether one was looked for that the process before was in the middle of.
+    resumed: bool,
 }
 
 /// The store of the job's checkpoints.
@@ -143,7 +166,7 @@ async fn discard(prepared: &Prepared, attempt: AttemptId, observer: &dyn Observe
 
 /// One attempt.
 async fn attempt(
-    prepared: &Arc<Prepared>,
+    prepared: &mut Arc<Prepared>,
     options: &Options,
     observer: &Arc<dyn Observer>,
     orders: &mut UnboundedReceiver<Order>,
@@ -155,7 +178,19 @@ async fn attempt(
         legacy.attempt = Some(newest(&store).await?).filter(|newest| *newest > since);
     }
     let started = clock::now();
-    let Some(mut begun) = begin(&store, prepared, options, legacy.attempt).await? else {
+    if let (Some(resumed), false) = (&options.swap, legacy.resumed) {
+        legacy.unsettled = Unsettled::resumed(resumed, &store, prepared, observer.as_ref()).await?;
+        legacy.resumed = true;
+    }
+    let swaps = settle(&store, prepared, observer, legacy).await?;
+    let begun = match begin(&store, prepared, options, legacy.attempt).await {
+        Ok(begun) => begun,
+        Err(error) => {
+            legacy.unsettled = Unsettled::of(swaps, error.message());
+            return Err(error);
+        }
+    };
+    let Some(mut begun) = begun else {
         let attempt = legacy.attempt.unwrap_or(AttemptId::NONE);
         return Ok(nothing_done(&plan, attempt, Outcome::Finished, started));
     };
@@ -174,7 +209,8 @@ async fn attempt(
     // When nobody listens any more, the job has ended.
     let events: Events = Arc::new(move |event| drop(events.send(event)));
     observer.began(&metrics);
-    let running = dataflow::start(blueprint(prepared, &mut begun, &control, events, &metrics))?;
+    let trial = swaps.trial();
+    let running = dataflow::start(Blueprint { trial, ..blueprint(prepared, &mut begun, &control, events, &metrics) })?;
     let parties = Parties {
         prepared: Arc::clone(prepared),
         store: store.clone(),
@@ -182,15 +218,18 @@ async fn attempt(
         metrics: Arc::clone(&metrics),
         observer: Arc::clone(observer),
         history: std::mem::take(&mut legacy.history),
+        swaps,
     };
     let mut controller = Controller::new(parties, &begun, started);
     let mut ended = controller.run(taken, orders).await;
     (legacy.history, legacy.ending) = (std::mem::take(&mut controller.history), controller.ending.is_some());
+    prepared.clone_from(&controller.prepared);
     if !matches!(ended, Ok(Outcome::Finished)) {
         control.cancel();
     }
     if let Err(error) = &mut ended {
         blame_newer(error, &store, begun.attempt).await;
+        legacy.unsettled = Unsettled::of(std::mem::take(&mut controller.swaps), error.message());
     }
     let joined = join(running).await;
     // A worker's panic has already been told as the reason, if it was one.
@@ -225,6 +264,16 @@ async fn attempt(
         freezes: metrics.freezes(),
         slices: metrics.slices(),
     })
+}
+
+/// Which component the job goes on with, if the attempt before was in the middle of a swap. Returns what is left of that.
+async fn settle(store: &Store, prepared: &mut Arc<Prepared>, observer: &Arc<dyn Observer>, legacy: &mut Legacy) -> Result<Swaps> {
+    let named = match &legacy.unsettled {
+        Some(unsettled) => unsettled.is_named(store).await?,
+        None => return Ok(Swaps::None),
+    };
+    let unsettled = legacy.unsettled.take();
+    Ok(unsettled.map_or(Swaps::None, |unsettled| unsettled.settle(named, prepared, observer.as_ref())))
 }
 
 /// Of an attempt that had nothing left to do, because the one before it has failed after the last commit, or that was not to begin.
@@ -293,6 +342,7 @@ fn blueprint(prepared: &Prepared, begun: &mut Begun, control: &Arc<Control>, eve
         attempt: begun.attempt,
         restored_from: begun.point.as_ref().map(|point| point.manifest.checkpoint),
         epoch: begun.epoch,
+        trial: None,
         states: Mutex::new(std::mem::take(&mut begun.beginning.states)),
         positions,
         control: Arc::clone(control),

@@ -12,6 +12,7 @@ use crate::checkpoint::pending::{CommitFacts, Ready, build_manifest};
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::error::Result;
+use crate::wasm::Component;
 
 use super::controller::{Controller, Done, joined};
 use super::{Notice, Outcome, sinks};
@@ -19,6 +20,8 @@ use super::{Notice, Outcome, sinks};
 /// A commit under way. Until it has come to its end nothing else is committed: its manifest may be durable, or about to be.
 pub(super) struct Committing {
     pub(super) ready: Ready,
+    /// The components that its manifest names.
+    components: Vec<Arc<Component>>,
     /// Puts the manifest and has sinks publish.
     pub(super) task: JoinHandle<Result<Committed>>,
 }
@@ -58,7 +61,8 @@ impl Controller {
             sinks::publish(&store, &prepared, run, &manifest, patience).await?;
             Ok(Committed { manifest: Arc::new(manifest), next })
         });
-        self.committing = Some(Committing { ready, task });
+        let components = self.versions.components(ready.epoch);
+        self.committing = Some(Committing { ready, components, task });
         Ok(())
     }
 
@@ -79,7 +83,7 @@ impl Controller {
             duration_ms: millis(duration),
             origin: self.origin.clone(),
             owned: self.owned.clone(),
-            operators: &self.facts,
+            operators: &self.versions.facts(plan, ready.epoch),
             snapshots,
             history: self.history.to_vec(),
         };
@@ -88,7 +92,7 @@ impl Controller {
 
     /// A commit has come to its end. Returns why its checkpoint was taken.
     pub(super) fn committed(&mut self, committed: Result<Committed>) -> Result<Trigger> {
-        let Some(Committing { ready, .. }) = self.committing.take() else { unreachable!("there is one while its task is") };
+        let Some(Committing { ready, components, .. }) = self.committing.take() else { unreachable!("there is one while its task is") };
         let Committed { manifest, next } = committed?;
         let slot = std::mem::replace(&mut self.slot, next);
         self.pending.committed(ready.epoch)?;
@@ -100,6 +104,7 @@ impl Controller {
         }
         ready.operator_state.iter().for_each(|(operator, files)| self.lists.replace_operator_state(operator, files));
         self.control.committed(ready.epoch);
+        self.swap_committed(ready.epoch);
         while let Some((node, _)) = self.awaited.pop_front_if(|(_, epoch)| *epoch <= ready.epoch) {
             self.control.worked_off(node);
         }
@@ -111,7 +116,7 @@ impl Controller {
         self.totals.checkpoints += 1;
         self.totals.last = Some(ready.epoch);
         self.totals.bytes += manifest.new_bytes;
-        self.write_savepoints(&manifest, slot);
+        self.write_savepoints(&manifest, slot, &components);
         tracing::debug!(checkpoint = ready.epoch, trigger = ready.trigger.name(), bytes = manifest.new_bytes, "committed");
         Ok(ready.trigger)
     }

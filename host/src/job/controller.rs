@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::checkpoint::decide::{FileLists, Merged};
-use crate::checkpoint::manifest::{ComponentFacts, History, Trigger};
-use crate::checkpoint::pending::{Ack, Expected, OperatorFacts, Part, Pending, Role};
+use crate::checkpoint::manifest::{History, Trigger};
+use crate::checkpoint::pending::{Ack, Expected, Part, Pending, Role};
 use crate::checkpoint::store::{Saved, Store};
 use crate::clock;
 use crate::dataflow::{Control, Event, Metrics};
@@ -25,7 +25,9 @@ use super::cycle::{Cycle, Wishes};
 use super::patience::{Patience, Patient, Trouble};
 use super::prepare::Prepared;
 use super::savepoint::{Opened, Savepoints};
+use super::swap::{Checked, Swaps};
 use super::upload::{Parts, SnapshotId, Upload, Uploaded};
+use super::versions::Versions;
 use super::{End, Health, Notice, Observer, Order, Outcome, Progress};
 
 /// How often progress is told.
@@ -53,7 +55,8 @@ pub(super) struct Controller {
     pub(super) committing: Option<Committing>,
     pub(super) lists: FileLists,
     pub(super) history: History,
-    pub(super) facts: Vec<OperatorFacts>,
+    pub(super) versions: Versions,
+    pub(super) swaps: Swaps,
     /// The manifest of another run from which this run began.
     pub(super) origin: Option<String>,
     /// The savepoint that the run has begun from and owns, until it is removed.
@@ -91,6 +94,7 @@ pub(super) enum Done {
     Saved(String, Result<Saved>),
     /// The savepoint that the run owned.
     Removed(Result<()>),
+    Checked(Box<Checked>),
 }
 
 /// What a controller works with besides what has begun.
@@ -102,11 +106,13 @@ pub(super) struct Parties {
     pub(super) observer: Arc<dyn Observer>,
     /// Of the run, as far as this process has seen it.
     pub(super) history: History,
+    /// A swap whose component is on probation already.
+    pub(super) swaps: Swaps,
 }
 
 impl Controller {
     pub(super) fn new(parties: Parties, begun: &Begun, started: Instant) -> Self {
-        let Parties { prepared, store, control, metrics, observer, mut history } = parties;
+        let Parties { prepared, store, control, metrics, observer, mut history, swaps } = parties;
         let plan = &prepared.plan;
         let restored = begun.point.as_ref().map(|point| &point.manifest);
         let good = restored.and_then(|manifest| Some((manifest.checkpoint, started.checked_sub(since(&manifest.created))?)));
@@ -121,7 +127,8 @@ impl Controller {
             committing: None,
             lists: FileLists::new(begun.attempt, plan.parallelism, plan.max_parallelism, restored),
             history,
-            facts: facts(&prepared),
+            versions: Versions::new(&prepared.components),
+            swaps,
             origin: begun.origin.clone(),
             owned: begun.owned.clone(),
             savepoints: Savepoints::default(),
@@ -159,6 +166,7 @@ impl Controller {
         }
         let ended_first = Error::new(Kind::Conflict, format!("job `{}` has ended before a savepoint was taken", self.prepared.plan.name));
         self.savepoints.refuse_all(&ended_first);
+        self.end_swap(&ended);
         self.observer.progress(&self.progress());
         ended
     }
@@ -171,9 +179,10 @@ impl Controller {
                 return Ok(self.end(Outcome::Stopped).await);
             }
             self.give_up_overdue()?;
+            self.end_probation();
             self.trigger()?;
             self.commit()?;
-            let wake = self.cycle.wake(clock::now(), self.wishes());
+            let wake = self.cycle.wake(clock::now(), self.wishes()).into_iter().chain(self.swaps.wake()).min();
             tokio::select! {
                 Some(event) = events.recv() => self.take(event)?,
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.done(joined(done)?)?,
@@ -182,11 +191,12 @@ impl Controller {
                     Order::End(End::Cancel) => return Ok(Outcome::Cancelled),
                     Order::End(end) => self.end_by(end),
                     Order::Savepoint(order) => self.ask_savepoint(order),
+                    Order::Swap(request, reply) => self.order_swap(request, reply),
                 },
                 done = ended(self.committing.as_mut().map(|committing| &mut committing.task)) => match self.committed(joined(done))? {
                     Trigger::EndOfInput => return Ok(self.end(Outcome::Finished).await),
                     Trigger::Stop => return Ok(self.end(Outcome::Stopped).await),
-                    Trigger::Interval | Trigger::Savepoint | Trigger::Cancel => self.clean_up(),
+                    Trigger::Interval | Trigger::Savepoint | Trigger::Swap | Trigger::Cancel => self.clean_up(),
                 },
                 () = sleep_until(wake) => {}
                 _ = progress.tick() => self.observer.progress(&self.progress()),
@@ -202,8 +212,10 @@ impl Controller {
             ended: self.reading.is_empty(),
             stop: matches!(self.ending, Some(End::Stop { .. })),
             savepoint: self.savepoints.wanted(),
-            hold: self.savepoints.hold(),
+            still: self.savepoints.holds(),
             awaited,
+            swap: self.swaps.is_due(clock::now()),
+            undoable: self.swaps.undoable().is_some(),
         }
     }
 
@@ -217,9 +229,10 @@ impl Controller {
         self.epoch += 1;
         self.savepoints.triggered(epoch, trigger);
         match trigger {
-            Trigger::Savepoint if self.savepoints.hold() => self.control.stop(epoch),
+            Trigger::Savepoint if self.savepoints.holds() => self.control.stop(epoch),
             Trigger::Interval | Trigger::Savepoint | Trigger::Cancel => self.control.trigger(epoch),
             Trigger::Stop => self.control.stop(epoch),
+            Trigger::Swap => self.trigger_swap(epoch),
             Trigger::EndOfInput => self.control.finish(epoch),
         }
         Ok(())
@@ -260,6 +273,14 @@ impl Controller {
                 self.ended(node);
                 Ok(())
             }
+            Event::ChangedOver { subtask, epoch, took } => {
+                self.changed_over(subtask, epoch, took);
+                Ok(())
+            }
+            Event::Unfit { error } => {
+                self.unfit(&error);
+                Ok(())
+            }
             Event::Failed(error) => Err(error),
         }
     }
@@ -279,12 +300,11 @@ impl Controller {
 
     fn upload(&self, id: SnapshotId) -> Upload {
         let plan = &self.prepared.plan;
-        let component = self.prepared.components[id.node].as_ref().expect("only operators have snapshots");
         Upload {
             store: self.store.clone(),
             attempt: self.attempt,
             uid: plan.nodes[id.node].uid.clone(),
-            states: component.descriptor().states.clone().into(),
+            states: Arc::clone(&self.versions.at(id.node, id.epoch).arrangement.states),
             groups: KeyGroups::of_subtask(id.subtask, plan.parallelism, plan.max_parallelism),
             compression: plan.checkpoint.compression,
             id,
@@ -335,6 +355,10 @@ impl Controller {
             Done::Removed(Err(error)) => {
                 // It is tried again with the next checkpoint.
                 tracing::warn!("the savepoint that the job began from could not be removed: {error}");
+                Ok(())
+            }
+            Done::Checked(checked) => {
+                self.checked(*checked);
                 Ok(())
             }
         }
@@ -397,20 +421,4 @@ fn expected(plan: &Plan) -> Vec<Expected> {
         NodeKind::Sink(_) => Role::Sink,
     };
     plan.nodes.iter().map(|node| Expected { uid: node.uid.clone(), role: role(&node.kind), subtasks: plan.parallelism }).collect()
-}
-
-fn facts(prepared: &Prepared) -> Vec<OperatorFacts> {
-    let operators = prepared.plan.nodes.iter().zip(&prepared.components);
-    let facts = |(node, component): (&crate::plan::Node, &Option<Arc<crate::wasm::Component>>)| {
-        let component = component.as_ref()?;
-        let descriptor = component.descriptor();
-        let (digest, name, version) = (component.digest().into(), descriptor.name.clone(), descriptor.version.clone());
-        Some(OperatorFacts {
-            uid: node.uid.clone(),
-            component: ComponentFacts { digest, name, version },
-            states: descriptor.states.clone(),
-            key_schema: descriptor.state_key_schema().cloned(),
-        })
-    };
-    operators.filter_map(facts).collect()
 }

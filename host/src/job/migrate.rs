@@ -1,5 +1,5 @@
-//! [`Migration`]: at a restore, what another version of an operator's component has written becomes what this one reads. All of it happens
-//! in memory, before anything of the job is touched.
+//! [`Migration`]: at a restore or a swap, what another version of an operator's component has written becomes what this one reads. All of
+//! it happens in memory; at a restore, before anything of the job is touched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock;
+use crate::dataflow::Version;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Limits, StateDescriptor};
 use crate::record::Column;
-use crate::state::{ListTooLong, Lists, Maps, SubtaskState, Unwritten, rewrite_each};
-use crate::wasm::{Cause, Component, Failure, Migrator};
+use crate::state::{Lists, Maps, SubtaskState, Unwritten, rewrite_elements};
+use crate::wasm::{Cause, Failure, Migrator};
+
+use super::states::Occasion;
 
 /// The migrations that a restore takes, by node.
 pub(super) type Migrations = BTreeMap<usize, Arc<Migration>>;
@@ -19,9 +22,10 @@ pub(super) type Migrations = BTreeMap<usize, Arc<Migration>>;
 /// The states of an operator whose values have to be rewritten.
 pub(super) struct Migration {
     operator: String,
-    component: Arc<Component>,
+    to: Version,
     limits: Limits,
     states: Vec<Migrating>,
+    occasion: Occasion,
     since: Instant,
 }
 
@@ -29,31 +33,26 @@ pub(super) struct Migration {
 struct Migrating {
     /// Its place in the component's descriptor.
     place: usize,
-    /// As it is in the checkpoint.
+    /// Where it is kept.
+    kept: usize,
+    /// As it is there.
     from: StateDescriptor,
     /// How many values have been rewritten, in all subtasks.
     values: AtomicU64,
 }
 
-/// What a list of operator state stays below, in bytes: it is a column.
-const LONGEST_LIST: usize = 4 << 30;
-
-/// The way out of a restore that is refused.
-const WAY_OUT: &str =
-    "the checkpoint can still be restored with the component that wrote it; to begin a new run without state, run with `--fresh`";
-
 impl Migration {
-    /// `states` are as they are in the checkpoint, each with its place in the component's descriptor.
-    pub(super) fn new(operator: &str, component: &Arc<Component>, limits: Limits, states: Vec<(usize, StateDescriptor)>) -> Self {
-        let migrating = |(place, from)| Migrating { place, from, values: AtomicU64::new(0) };
+    /// `states` are as they are there, each with its place in the component's descriptor.
+    pub(super) fn new(operator: &str, to: Version, limits: Limits, states: Vec<(usize, StateDescriptor)>, occasion: Occasion) -> Self {
+        let migrating = |(place, from)| Migrating { place, kept: to.arrangement.places[place], from, values: AtomicU64::new(0) };
         let states = states.into_iter().map(migrating).collect();
-        Migration { operator: operator.into(), component: Arc::clone(component), limits, states, since: clock::now() }
+        Migration { operator: operator.into(), to, limits, states, occasion, since: clock::now() }
     }
 
     /// Asks the component whether it has a way from each of the states. Calls the guest.
     ///
     /// # Errors
-    /// Kind `Checkpoint`: in what the first one differs from which it has none, and why.
+    /// In what the first one differs from which it has none, and why.
     pub(super) fn ask(&self) -> Result<()> {
         let mut migrator = self.migrator();
         for state in &self.states {
@@ -65,24 +64,39 @@ impl Migration {
                 },
             };
             let Migrating { place, from, .. } = state;
-            let new = &self.component.descriptor().states[*place];
-            let differs = from.difference(new, "in the checkpoint", "in the component");
+            let [there, now] = self.occasion.places();
+            let differs = from.difference(self.declared(*place), there, now);
             let message = format!("operator `{}`: state `{}` {differs}; the component {reason}", self.operator, from.name);
-            let help = format!("give the state a migration (in Rust `#[state(migrate(…))]`), or leave it as it was: {WAY_OUT}");
-            return Err(Error::new(Kind::Checkpoint, message).help(help));
+            let way_out = self.occasion.way_out();
+            let help = format!("give the state a migration (in Rust `#[state(migrate(…))]`), or leave it as it was: {way_out}");
+            return Err(Error::new(self.occasion.kind(), message).help(help));
         }
         Ok(())
+    }
+
+    /// Rewrites all state of a subtask as it is in memory, and has it count as not saved. Calls the guest.
+    ///
+    /// # Errors
+    /// As [`Migration::rewrite`].
+    pub(super) fn rewrite_all(&self, state: &mut SubtaskState) -> Result<()> {
+        let mut migrator = self.migrator();
+        for migrating in self.states.iter().filter(|migrating| !migrating.from.kind.is_keyed()) {
+            let rewritten = state.operator.rewrite(migrating.kept, &mut |values| migrate(&mut migrator, migrating, values));
+            let count = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, |index| format!("value {index}")))?;
+            migrating.values.fetch_add(count, Ordering::Relaxed);
+        }
+        self.rewrite(state)
     }
 
     /// Rewrites keyed state, and has all state of the subtask count as not saved, for no file holds it so. Calls the guest.
     ///
     /// # Errors
-    /// Kind `Checkpoint`: which value can't be rewritten, and why.
+    /// Which value can't be rewritten, and why.
     pub(super) fn rewrite(&self, state: &mut SubtaskState) -> Result<()> {
         let mut migrator = self.migrator();
         let now = clock::wall_ms();
         for migrating in self.states.iter().filter(|migrating| migrating.from.kind.is_keyed()) {
-            let rewritten = state.keyed.rewrite(migrating.place, now, &mut |values| migrate(&mut migrator, migrating, values));
+            let rewritten = state.keyed.rewrite(migrating.kept, now, &mut |values| migrate(&mut migrator, migrating, values));
             let place = |key: Vec<u8>| format!("the value of key `{}`", key.escape_ascii());
             let count = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place))?;
             migrating.values.fetch_add(count, Ordering::Relaxed);
@@ -99,18 +113,12 @@ impl Migration {
         let mut migrator = self.migrator();
         for (subtask, lists) in lists.iter_mut().enumerate() {
             for (place, elements) in lists {
-                let mut new = Column::default();
-                let keep = |element: &[u8]| {
-                    if new.bytes.len() + element.len() >= LONGEST_LIST {
-                        return Err(ListTooLong { most: LONGEST_LIST as u64 }.into());
-                    }
-                    new.push(element);
-                    Ok(())
-                };
-                let place_of = |index| format!("element {index} of subtask {subtask}");
-                if self.rewrite_each(&mut migrator, *place, elements.iter(), keep, place_of)? {
-                    *elements = Arc::new(new);
-                }
+                let Some(migrating) = self.states.iter().find(|migrating| migrating.kept == *place) else { continue };
+                let rewritten = rewrite_elements(elements, &mut |values| migrate(&mut migrator, migrating, values));
+                let place = |index| format!("element {index} of subtask {subtask}");
+                let rewritten = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place))?;
+                migrating.values.fetch_add(rewritten.len() as u64, Ordering::Relaxed);
+                *elements = Arc::new(rewritten);
             }
         }
         Ok(lists)
@@ -123,43 +131,21 @@ impl Migration {
     pub(super) fn rewrite_maps(&self, mut maps: Maps) -> Result<Maps> {
         let mut migrator = self.migrator();
         for (place, map) in &mut maps {
-            let old = map.clone();
-            let mut fields = old.iter().map(|(field, _)| field);
-            let keep = |value: &[u8]| {
-                if let Some(field) = fields.next() {
-                    map.put(field, value);
-                }
-                Ok(())
-            };
-            let field = |index| old.iter().nth(index).map_or(&[][..], |(field, _)| field).escape_ascii();
-            let values = old.iter().map(|(_, value)| value);
-            self.rewrite_each(&mut migrator, *place, values, keep, |index| format!("the value of field `{}`", field(index)))?;
+            let Some(migrating) = self.states.iter().find(|migrating| migrating.kept == *place) else { continue };
+            let rewritten = map.rewritten(&mut |values| migrate(&mut migrator, migrating, values));
+            let place =
+                |index| format!("the value of field `{}`", map.iter().nth(index).map_or(&[][..], |(field, _)| field).escape_ascii());
+            *map = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place))?;
+            migrating.values.fetch_add(map.len() as u64, Ordering::Relaxed);
         }
         Ok(maps)
-    }
-
-    /// Rewrites values of operator state, if those of the state at `place` have to be; returns whether. `keep` gets the new ones in their
-    /// order, `place_of` says where one stands that can't be rewritten.
-    fn rewrite_each<'v>(
-        &self,
-        migrator: &mut Option<Migrator>,
-        place: usize,
-        values: impl Iterator<Item = &'v [u8]>,
-        keep: impl FnMut(&[u8]) -> Result<(), Failure>,
-        place_of: impl FnOnce(usize) -> String,
-    ) -> Result<bool> {
-        let Some(migrating) = self.states.iter().find(|migrating| migrating.place == place) else { return Ok(false) };
-        let rewritten = rewrite_each(values, &mut |values| migrate(migrator, migrating, values), keep);
-        let count = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place_of))?;
-        migrating.values.fetch_add(count, Ordering::Relaxed);
-        Ok(true)
     }
 
     /// Says in the log what has been done.
     pub(super) fn tell(&self) {
         let took = humantime::format_duration(Duration::from_millis((clock::now() - self.since).as_millis() as u64));
-        for Migrating { place, from, values } in &self.states {
-            let (values, to) = (values.load(Ordering::Relaxed), self.component.descriptor().states[*place].version);
+        for Migrating { place, from, values, .. } in &self.states {
+            let (values, to) = (values.load(Ordering::Relaxed), self.declared(*place).version);
             let (state, operator) = (&from.name, &self.operator);
             tracing::info!(
                 "migrated {values} values of state `{state}` of operator `{operator}` from version {} to {to} in {took}",
@@ -169,13 +155,17 @@ impl Migration {
     }
 
     fn migrator(&self) -> Option<Migrator> {
-        Migrator::new(&self.component, &self.operator, self.limits)
+        Migrator::new(&self.to.component, &self.operator, self.limits)
+    }
+
+    fn declared(&self, place: usize) -> &StateDescriptor {
+        &self.to.component.descriptor().states[place]
     }
 
     /// The restore is refused because of a value.
     fn failed<V>(&self, migrating: &Migrating, unwritten: Unwritten<V, Failure>, place: impl FnOnce(V) -> String) -> Error {
         let Migrating { from, place: state, .. } = migrating;
-        let (old, new) = (from.version, self.component.descriptor().states[*state].version);
+        let (old, new) = (from.version, self.declared(*state).version);
         let what = unwritten.value.map_or("its values".into(), place);
         let (operator, name, failure) = (&self.operator, &from.name, unwritten.cause);
         let message =
@@ -184,7 +174,7 @@ impl Migration {
             Cause::Limit(limit) => format!("raise `limits = {{ {} = … }}` of the operator if it needs more", limit.key()),
             _ => "mend the component's migration".into(),
         };
-        Error::new(Kind::Checkpoint, message).help(format!("{mend}; {WAY_OUT}"))
+        Error::new(self.occasion.kind(), message).help(format!("{mend}; {}", self.occasion.way_out()))
     }
 }
 

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::checkpoint::manifest::ComponentFacts;
 use crate::dataflow::Metrics;
 use crate::record::AttemptId;
 
-use super::{End, Health, Progress, Restored};
+use super::{End, Health, Progress, Restored, SwapReport, WayBack};
 
 /// Something worth a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +70,27 @@ pub enum Notice {
         /// Why they are not, or not all of them.
         error: String,
     },
+    /// A component has taken an operator over.
+    Swapped {
+        /// From which to which, and how.
+        report: Box<SwapReport>,
+    },
+    /// A component that was to take an operator over has failed, and the one before it goes on.
+    TakenBack {
+        /// The operator.
+        operator: String,
+        /// The component that has failed.
+        component: ComponentFacts,
+        /// Why, naming the record if it was one.
+        reason: String,
+    },
+    /// A component that has taken an operator over stays.
+    Kept {
+        /// The operator.
+        operator: String,
+        /// The component.
+        component: ComponentFacts,
+    },
     /// The job was told to end, with a last checkpoint.
     Ending {
         /// How.
@@ -118,6 +140,26 @@ impl fmt::Display for Notice {
             }
             Notice::Discarded => f.write_str("cancelled: its checkpoints are deleted, as `on-cancel` says"),
             Notice::NotDiscarded { error } => write!(f, "cancelled, but its checkpoints could not be deleted: {error}"),
+            Notice::Swapped { report } => {
+                let SwapReport { operator, from, to, probation_ms, way_back, subtasks_us, .. } = &**report;
+                write!(f, "operator `{operator}` runs {} instead of {}", named(to), named(from))?;
+                // None where another process has seen to it.
+                if let Some(pause) = subtasks_us.iter().copied().max().map(Duration::from_micros) {
+                    write!(f, ", after a pause of {pause:?}")?;
+                }
+                if *probation_ms == 0 {
+                    return Ok(());
+                }
+                let probation = humantime::format_duration(Duration::from_millis(*probation_ms));
+                match way_back {
+                    WayBack::Forward => write!(f, "; on probation for {probation}"),
+                    WayBack::Rewind => write!(f, "; on probation for {probation}, in which nothing is published"),
+                }
+            }
+            Notice::TakenBack { operator, component, reason } => {
+                write!(f, "operator `{operator}` goes on with the component that it had instead of {}: {reason}", named(component))
+            }
+            Notice::Kept { operator, component } => write!(f, "operator `{operator}` stays with {}", named(component)),
             Notice::Ending { end: End::Stop { signal: Some(_) } } => {
                 f.write_str("stopping with a last checkpoint; the signal once more ends the process at once")
             }
@@ -125,6 +167,11 @@ impl fmt::Display for Notice {
             Notice::Ending { .. } => f.write_str("stopping with a last checkpoint"),
         }
     }
+}
+
+/// A component, for people: its name and version, and the beginning of its digest.
+fn named(ComponentFacts { digest, name, version }: &ComponentFacts) -> String {
+    format!("`{name}` {version} ({:.8})", digest)
 }
 
 /// A length of time in whole seconds, for people.

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::plan::Location;
 
 use super::Saved;
+use super::swap::{SwapReply, SwapRequest};
 
 /// What a running job is told to do.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub enum Order {
     End(End),
     /// To take a savepoint.
     Savepoint(SavepointOrder),
+    /// To run another component in an operator from a barrier on. What has come of it is answered.
+    Swap(SwapRequest, SwapReply),
 }
 
 /// How a job is to end.

@@ -13,6 +13,7 @@ use crate::plan::{ComponentRef, Descriptor, Layout, Location, NodeKind, Plan, fi
 use crate::wasm::{Component, Engine};
 
 /// A plan with its components, sources and sinks; vectors have an entry for each node.
+#[derive(Clone)]
 pub struct Prepared {
     pub(super) plan: Arc<Plan>,
     pub(super) layout: Layout,
@@ -30,8 +31,7 @@ impl Prepared {
     pub fn new(plan: &Plan, engine: &Engine) -> Result<Self> {
         let plan = grant(plan.clone())?;
         let components = load_components(&plan, engine)?;
-        let descriptor = |component: &Option<Arc<Component>>| component.as_ref().map(|component| component.descriptor().clone());
-        let descriptors: Vec<Option<Descriptor>> = components.iter().map(descriptor).collect();
+        let descriptors = descriptors(&components);
         fit(&plan, &descriptors)?;
         let layout = Layout::new(&plan, &descriptors);
         let (mut sources, mut sinks) = (Vec::new(), Vec::new());
@@ -51,6 +51,22 @@ impl Prepared {
         }
         Ok(Prepared { plan: Arc::new(plan), layout, components, sources, sinks })
     }
+
+    /// What the components say about themselves.
+    pub(super) fn descriptors(&self) -> Vec<Option<Descriptor>> {
+        descriptors(&self.components)
+    }
+
+    /// The same with another component for an operator, which has been found to fit.
+    pub(super) fn with(&self, node: usize, component: &Arc<Component>) -> Self {
+        let mut changed = self.clone();
+        changed.components[node] = Some(Arc::clone(component));
+        changed
+    }
+}
+
+fn descriptors(components: &[Option<Arc<Component>>]) -> Vec<Option<Descriptor>> {
+    components.iter().map(|component| component.as_ref().map(|component| component.descriptor().clone())).collect()
 }
 
 /// The plan with the values of all variables that it grants.

@@ -7,17 +7,18 @@ use crate::checkpoint::decide::RestorePoint;
 use crate::checkpoint::file::{BroadcastReader, OperatorStateReader, StateReader, each_entry};
 use crate::checkpoint::manifest::{Manifest, OperatorPart};
 use crate::checkpoint::store::Store;
-use crate::dataflow::Splits;
+use crate::dataflow::{Splits, Version};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, NodeKind, Plan, StateDescriptor};
 use crate::record::{KeyGroups, Position};
-use crate::state::{KeyedState, Lists, Maps, OperatorState, SubtaskState, spread};
+use crate::state::{Arrangement, KeyedState, Lists, Maps, OperatorState, SubtaskState, spread};
 use crate::wasm::Component;
 
 use super::local::Local;
 use super::migrate::{Migration, Migrations, apart};
 use super::prepare::Prepared;
 use super::settle::Settled;
+use super::states::{Occasion, compare};
 
 /// What an attempt begins with: state by node and subtask, positions by node and split.
 #[derive(Default)]
@@ -48,9 +49,10 @@ pub(super) async fn check(manifest: &Manifest, prepared: &Prepared) -> Result<Mi
     for part in &manifest.operators {
         let node = find(plan, &part.uid, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
         let component = prepared.components[node].as_ref().expect("every operator node has its component");
-        let states = check_states(part, component.descriptor())?;
+        let states = compare(&part.uid, (&part.states, part.key_schema.as_ref()), component.descriptor(), Occasion::Restore)?;
         if let (NodeKind::Operator(settings), false) = (&plan.nodes[node].kind, states.is_empty()) {
-            migrations.insert(node, Arc::new(Migration::new(&part.uid, component, settings.limits, states)));
+            let to = Version { component: Arc::clone(component), arrangement: Arrangement::new(&component.descriptor().states) };
+            migrations.insert(node, Arc::new(Migration::new(&part.uid, to, settings.limits, states, Occasion::Restore)));
         }
     }
     for part in &manifest.sources {
@@ -72,34 +74,6 @@ pub(super) fn find(plan: &Plan, uid: &str, what: &str, is: impl Fn(&NodeKind) ->
         Error::new(Kind::Checkpoint, format!("the checkpoint holds what belongs to {what} `{uid}`, which the job no longer has"))
             .help("put it back into the job file, or begin a new run without state with `--fresh`")
     })
-}
-
-/// A state that is there must still be declared, as what it is but for its values; a newly declared one begins empty. Returns those whose
-/// values have to be migrated, by their places in the descriptor, as they are there.
-fn check_states(part: &OperatorPart, descriptor: &Descriptor) -> Result<Vec<(usize, StateDescriptor)>> {
-    let misfit = |what: String| {
-        Err(Error::new(Kind::Checkpoint, format!("operator `{}`: {what}", part.uid))
-            .help("run the component that wrote the checkpoint, or begin a new run without state with `--fresh`"))
-    };
-    if let (Some(old), Some(new)) = (&part.key_schema, descriptor.state_key_schema())
-        && old != new
-    {
-        return misfit(format!("its state has keys of schema {old} in the checkpoint and {new} in the component"));
-    }
-    let mut migrating = Vec::new();
-    for old in &part.states {
-        let Some(place) = descriptor.states.iter().position(|new| new.name == old.name) else {
-            return misfit(format!("state `{}` is in the checkpoint, but the component no longer declares it", old.name));
-        };
-        let new = &descriptor.states[place];
-        if !old.differs_in_values_only(new) {
-            return misfit(format!("state `{}` {}", old.name, old.difference(new, "in the checkpoint", "in the component")));
-        }
-        if !old.is_kept_as(new) {
-            migrating.push((place, old.clone()));
-        }
-    }
-    Ok(migrating)
 }
 
 /// Reads the state and positions of a checkpoint that fits the job, and migrates what has to be.
@@ -156,7 +130,11 @@ pub(super) async fn complete(mut beginning: Beginning, prepared: &Prepared, loca
     let empty = apart(move || {
         let state = |(node, subtask, component): (usize, u16, Arc<Component>)| {
             let states = &component.descriptor().states;
-            let state = SubtaskState { keyed: local.keyed(node, subtask, states)?, operator: OperatorState::new(states) };
+            let state = SubtaskState {
+                keyed: local.keyed(node, subtask, states)?,
+                operator: OperatorState::new(states),
+                places: Arrangement::new(states).places,
+            };
             Ok(((node, subtask), state))
         };
         missing.into_iter().map(state).collect::<Result<Vec<_>>>()
@@ -194,7 +172,8 @@ async fn read_operator(
         // There is one for each subtask.
         let operator = whole.next().unwrap_or_default();
         loads.push(apart(move || {
-            let mut keyed = local.keyed(node, subtask, &component.descriptor().states)?;
+            let states = &component.descriptor().states;
+            let mut keyed = local.keyed(node, subtask, states)?;
             let files = files.iter().filter(|file| file.head().groups.overlaps(own));
             // What is to be written anew as a whole is in memory.
             if keyed.is_backed() && migration.is_none() && !anew {
@@ -203,7 +182,7 @@ async fn read_operator(
             } else {
                 load(&mut keyed, files, own, &saved)?;
             }
-            let mut state = SubtaskState { keyed, operator };
+            let mut state = SubtaskState { keyed, operator, places: Arrangement::new(states).places };
             migration.map_or(Ok(()), |migration| migration.rewrite(&mut state))?;
             if anew {
                 state.save_anew();

@@ -12,7 +12,7 @@ use crate::wasm::Engine;
 use super::attempt::attempts;
 use super::prepare::{Prepared, Report, cache_dir};
 use super::signal::Signals;
-use super::{End, Observer, Order, Summary};
+use super::{End, Observer, Order, Resumed, Summary};
 
 /// How a run is to begin.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +35,8 @@ pub struct Options {
     pub allow_non_restored_state: bool,
     /// `from` is a savepoint, and belongs to the job from now on.
     pub claim: bool,
+    /// A swap that the process before may have been in the middle of. `prepared` has the component before it.
+    pub swap: Option<Resumed>,
 }
 
 /// Loads and checks everything that a job needs, without touching anything of it.

@@ -10,6 +10,7 @@ use crate::checkpoint::manifest::{Manifest, Trigger};
 use crate::checkpoint::paths;
 use crate::checkpoint::store::{Contents, Saved, Store, Target, canonical};
 use crate::error::{Error, Kind, Result};
+use crate::wasm::Component;
 
 use super::controller::{Controller, Done};
 use super::prepare::Prepared;
@@ -54,7 +55,7 @@ impl Savepoints {
     }
 
     /// Whether the job holds still, because it is to end once one is whole: then nothing may come after its checkpoint.
-    pub(super) fn hold(&self) -> bool {
+    pub(super) fn holds(&self) -> bool {
         let holds = |asked: &Asked| matches!(asked.stage, Stage::Triggered(..) | Stage::Writing(_)) && asked.order.then == Then::Stop;
         self.asked.iter().any(holds)
     }
@@ -127,13 +128,19 @@ impl Controller {
             Ok(Opened::There(saved)) => return self.saved(trigger_id, Ok(saved)),
             Err(error) => return self.saved(trigger_id, Err(error)),
         };
-        let is_ending = self.ending.is_some() || self.savepoints.hold();
+        let (is_ending, undoable) = (self.ending.is_some() || self.savepoints.holds(), self.swaps.undoable().map(str::to_owned));
         let Some(asked) = self.savepoints.named(trigger_id) else { return };
         match asked.order.then {
             Then::Drain if self.ending == Some(End::Drain) => asked.stage = Stage::Waiting(target),
             _ if is_ending => {
                 let error = Error::new(Kind::Conflict, format!("job `{}` is about to end", self.prepared.plan.name));
                 self.saved(trigger_id, Err(error));
+            }
+            // Once the job ends, so does the probation.
+            Then::GoOn if let Some(operator) = undoable => {
+                let message = format!("the swap of operator `{operator}` could not be undone once a savepoint's checkpoint is committed");
+                let error = Error::new(Kind::Conflict, message);
+                self.saved(trigger_id, Err(error.help("ask again when its probation is over, of which the job's log tells")));
             }
             then => {
                 asked.stage = Stage::Waiting(target);
@@ -144,8 +151,8 @@ impl Controller {
         }
     }
 
-    /// A checkpoint is committed in `slot`: the savepoints for which it was triggered are written.
-    pub(super) fn write_savepoints(&mut self, manifest: &Arc<Manifest>, slot: u64) {
+    /// A checkpoint is committed in `slot`: the savepoints for which it was triggered are written, with the components that it names.
+    pub(super) fn write_savepoints(&mut self, manifest: &Arc<Manifest>, slot: u64, components: &[Arc<Component>]) {
         let from = origin(&self.store, self.attempt.run, slot);
         for asked in &mut self.savepoints.asked {
             let Stage::Triggered(epoch, target) = &asked.stage else { continue };
@@ -159,7 +166,7 @@ impl Controller {
                 target: target.clone(),
                 trigger_id: asked.order.trigger_id.clone(),
                 from: from.clone(),
-                with_components: asked.order.with_components,
+                components: asked.order.with_components.then(|| components.to_vec()),
             };
             asked.stage = Stage::Writing(Arc::clone(manifest));
             self.tasks.spawn(async move { Ok(Done::Saved(writing.trigger_id.clone(), writing.run().await)) });
@@ -177,13 +184,13 @@ impl Controller {
 
     /// A savepoint is done, or will not be.
     pub(super) fn saved(&mut self, trigger_id: &str, saved: Result<Saved>) {
-        let held = self.savepoints.hold();
+        let held = self.savepoints.holds();
         for order in self.savepoints.take(|asked| asked.order.trigger_id == trigger_id) {
             self.savepoints.stopped |= order.then == Then::Stop && saved.is_ok();
             // Nobody may wait any more.
             order.reply.send(saved.clone()).unwrap_or(());
         }
-        if held && !self.savepoints.hold() && !self.savepoints.stopped {
+        if held && !self.savepoints.holds() && !self.savepoints.stopped {
             self.control.go_on();
         }
     }
@@ -202,13 +209,17 @@ pub(super) struct Writing {
     pub(super) target: Target,
     pub(super) trigger_id: String,
     pub(super) from: String,
-    pub(super) with_components: bool,
+    /// The components that the manifest names, if they are to be in it.
+    pub(super) components: Option<Vec<Arc<Component>>>,
 }
 
 impl Writing {
     pub(super) async fn run(self) -> Result<Saved> {
         let plan = &self.prepared.plan;
-        let components = if self.with_components { Some(components(&self.prepared).await?) } else { None };
+        let components = match self.components {
+            Some(components) => Some(read(components).await?),
+            None => None,
+        };
         let contents = Contents {
             trigger_id: self.trigger_id,
             from: self.from,
@@ -220,12 +231,10 @@ impl Writing {
     }
 }
 
-/// The job's components by digest, each as it runs.
-async fn components(prepared: &Arc<Prepared>) -> Result<BTreeMap<String, Bytes>> {
-    let prepared = Arc::clone(prepared);
+/// Components by digest, each as it runs.
+async fn read(components: Vec<Arc<Component>>) -> Result<BTreeMap<String, Bytes>> {
     let read = tokio::task::spawn_blocking(move || {
-        let components = prepared.components.iter().flatten();
-        components.map(|component| Ok((component.digest().to_owned(), component.read()?.into()))).collect()
+        components.iter().map(|component| Ok((component.digest().to_owned(), component.read()?.into()))).collect()
     });
     read.await.map_err(|panic| Error::new(Kind::Internal, format!("reading components panicked: {panic}")))?
 }

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::data_dir::unusable;
 use super::savepoints::Saving;
 use super::state::{Fault, JobState};
+use super::swap::Intended;
 use crate::clock;
 use crate::config::{self, Overrides};
 use crate::durable;
@@ -43,6 +44,9 @@ pub(super) struct Deployment {
     /// The savepoint after which it has stopped, if that is whole.
     #[serde(default)]
     pub(super) saving: Option<Saving>,
+    /// A swap of which it is not known what has come of it.
+    #[serde(default)]
+    pub(super) swap: Option<Intended>,
     /// How it has ended, once it has.
     pub(super) ended: Option<Ended>,
 }
@@ -125,6 +129,7 @@ impl Deployment {
             deployed,
             wanted: Wanted::Running,
             saving: None,
+            swap: None,
             ended: None,
         }
     }
@@ -169,6 +174,7 @@ impl Deployment {
             deployed: String::new(),
             wanted: Wanted::Running,
             saving: None,
+            swap: None,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
         }
     }
@@ -203,9 +209,10 @@ impl Deployment {
         Ok(plan)
     }
 
-    /// How its next attempt begins.
-    pub(super) fn options(&self, unattended: bool) -> job::Options {
+    /// How its next attempt begins; `component` says where a digest lies.
+    pub(super) fn options(&self, unattended: bool, component: impl Fn(&str) -> PathBuf) -> job::Options {
         let Begin { fresh, from, allow_duplicates, allow_non_restored_state, claim, since } = self.begin.clone();
+        let swap = self.swap.as_ref().map(|swap| swap.resumed(component(&swap.to.digest)));
         job::Options {
             fresh,
             from,
@@ -214,7 +221,13 @@ impl Deployment {
             claim,
             since: Some(since),
             unattended,
+            swap,
             ..Default::default()
         }
+    }
+
+    /// The digests of all components that it needs.
+    pub(super) fn digests(&self) -> impl Iterator<Item = &String> {
+        self.components.values().chain(self.swap.iter().map(|swap| &swap.to.digest))
     }
 }

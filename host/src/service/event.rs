@@ -26,6 +26,12 @@ pub enum Happened {
     Degraded,
     /// A checkpoint is good again.
     Healthy,
+    /// Another component has taken an operator over.
+    Swapped,
+    /// That has failed, and the one before it goes on.
+    TakenBack,
+    /// That stays: its probation is over.
+    Kept,
     /// A user has asked for it to stop, drain, end, or go on with another parallelism.
     Asked,
     /// A savepoint was taken, or could not be.
@@ -45,6 +51,9 @@ impl Happened {
             Happened::Restarting => "restarting",
             Happened::Degraded => "degraded",
             Happened::Healthy => "healthy",
+            Happened::Swapped => "swapped",
+            Happened::TakenBack => "taken-back",
+            Happened::Kept => "kept",
             Happened::Asked => "asked",
             Happened::Savepoint => "savepoint",
             Happened::Suspended => "suspended",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::components::{Components, Kept};
 use super::data_dir::{DataDir, names};
@@ -13,11 +14,12 @@ use super::job::Job;
 use super::journal::Entry;
 use super::life::{self, Surroundings};
 use super::log::{LogLine, LogReader};
+use super::swap::Intended;
 use super::view::{JobDetails, JobOverview};
 use crate::clock;
 use crate::config::{self, Overrides};
 use crate::error::{Error, Kind, Result};
-use crate::job::{self, ComponentInspection, Listing};
+use crate::job::{self, ComponentFacts, ComponentInspection, Listing, SwapReport, WayBack};
 use crate::plan::{ComponentRef, NodeKind, Plan};
 use crate::record::AttemptId;
 use crate::wasm::Engine;
@@ -55,6 +57,21 @@ pub struct Deploy {
     pub allow_non_restored_state: bool,
     /// `from` is a savepoint, and belongs to the job from now on.
     pub claim: bool,
+}
+
+/// A component that is to take an operator over.
+#[derive(Clone, Debug)]
+pub struct Swap {
+    /// One that the host keeps.
+    pub component: ComponentRef,
+    /// Only find out whether it fits.
+    pub dry_run: bool,
+    /// How long the old one stays at hand.
+    pub probation: Duration,
+    /// What follows if the new one fails meanwhile.
+    pub way_back: WayBack,
+    /// It fails when it fails on so many times the part of its records that the old one failed on.
+    pub error_factor: f64,
 }
 
 impl Host {
@@ -247,6 +264,26 @@ impl Host {
         Ok(job.details())
     }
 
+    /// Has an operator of a job run another component, from a barrier on, and waits until it does.
+    ///
+    /// # Errors
+    /// Kind `NotFound`, `Conflict` or `Storage`; else why the component does not fit. The job runs on with the one that it had then.
+    pub fn swap(&self, name: &str, operator: &str, wanted: Swap) -> Result<SwapReport> {
+        let Swap { component, dry_run, probation, way_back, error_factor } = wanted;
+        let job = self.find(name)?;
+        let (swap, answer) = {
+            // So that the component is not removed before it is written down that it is needed.
+            let _changing = lock(&self.changing);
+            let Kept { digest, name, version, .. } = self.component(&component)?;
+            let (path, to) = (self.around.components.path(&digest), ComponentFacts { digest, name, version });
+            let (probation_ms, asked) = (probation.as_millis() as u64, clock::wall_text());
+            let swap = Intended { operator: operator.into(), to, asked, probation_ms, way_back, error_factor };
+            let answer = job.order_swap(swap.clone(), path, dry_run)?;
+            (swap, answer)
+        };
+        job.await_swap(&swap, dry_run, answer)
+    }
+
     /// Forgets a job that has ended. Its checkpoints and output stay where they are.
     ///
     /// # Errors
@@ -300,7 +337,7 @@ impl Host {
         let _changing = lock(&self.changing);
         let kept = self.component(wanted)?;
         let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
-        let user = jobs.iter().find(|job| !job.is_ended() && job.deployed().components.values().any(|digest| *digest == kept.digest));
+        let user = jobs.iter().find(|job| !job.is_ended() && job.deployed().digests().any(|digest| *digest == kept.digest));
         if let Some(job) = user {
             let message = format!("component `{wanted}` is in use by job `{}`", job.name());
             return Err(Error::new(Kind::Conflict, message).help("stop or cancel the job first"));

@@ -13,7 +13,7 @@ use super::savepoints::Savepoints;
 use super::state::JobState;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
-use crate::job::{Metrics, Order, Progress};
+use crate::job::{Metrics, Order, Progress, SwapReport};
 use crate::plan::Plan;
 use crate::record::AttemptId;
 use crate::telemetry;
@@ -55,9 +55,11 @@ pub(super) struct Live {
     pub(super) nodes: Vec<(String, &'static str)>,
     pub(super) metrics: Option<Arc<Metrics>>,
     /// What it is told goes here, while it runs.
-    pub(super) orders: Option<UnboundedSender<Order>>,
+    orders: Option<UnboundedSender<Order>>,
     /// It was told to stop only to begin again.
     pub(super) begins_again: bool,
+    /// What has come of a swap whose component is on probation.
+    pub(super) swapped: Option<SwapReport>,
 }
 
 impl Live {
@@ -80,6 +82,7 @@ impl Live {
             metrics: None,
             orders: None,
             begins_again: false,
+            swapped: None,
         };
         // If it can't be understood any more, the job fails when it begins.
         if let Ok(plan) = deployment.plan(|_| PathBuf::new()) {
@@ -314,6 +317,19 @@ impl Job {
 }
 
 impl Live {
+    /// Whether there is someone to be told something.
+    pub(super) fn is_listening(&self) -> bool {
+        self.orders.is_some()
+    }
+
+    /// Tells it something, if it listens.
+    pub(super) fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // When nobody listens any more, the order is dropped, and with it the way of the answer.
+            orders.send(order).unwrap_or(());
+        }
+    }
+
     fn tell(&mut self, wanted: Wanted) {
         if let (Some(end), Some(orders)) = (wanted.order(), &self.orders) {
             // When nobody listens any more, it is about to end by itself, and what is wanted is looked at then.

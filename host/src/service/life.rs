@@ -64,7 +64,11 @@ fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepare
             return Some(ended(JobState::Cancelled, None, None));
         }
         if let Some(saving) = &deployment.saving {
-            match is_saved(&deployment, saving) {
+            let saved = is_saved(&deployment, saving).and_then(|saved| match saved {
+                true => job.settle_swap(&deployment).map(|()| true),
+                false => Ok(false),
+            });
+            match saved {
                 Ok(true) => return Some(ended(JobState::Stopped, None, last)),
                 Ok(false) => job.go_on_after(&saving.trigger_id),
                 Err(error) => {
@@ -116,7 +120,8 @@ fn run(
     let prepared = prepared.map_or_else(|| around.prepare(deployment), Ok)?;
     job.live().know(prepared.plan());
     let watcher = Arc::new(Watcher(Arc::clone(job)));
-    job::block_on(job::attempts(Arc::new(prepared), &deployment.options(unattended), watcher, &mut orders))
+    let options = deployment.options(unattended, |digest| around.components.path(digest));
+    job::block_on(job::attempts(Arc::new(prepared), &options, watcher, &mut orders))
 }
 
 fn ended(state: JobState, error: Option<Fault>, summary: Option<serde_json::Value>) -> Ended {

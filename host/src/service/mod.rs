@@ -14,15 +14,17 @@ mod life;
 mod log;
 mod savepoints;
 mod state;
+mod swap;
 mod view;
 mod watcher;
 
 pub use components::Kept;
 pub use deployment::Ended;
 pub use event::{Event, Happened};
-pub use host::{Deploy, Host};
+pub use host::{Deploy, Host, Swap};
 pub use journal::Entry;
 pub use log::{Log, LogLine, LogReader};
 pub use savepoints::{Operation, SavepointView, SavepointWanted, Status, StatusId};
 pub use state::{Fault, JobState};
+pub use swap::Intended;
 pub use view::{CheckpointHealth, JobDetails, JobOverview, NodeView, OperatorComponent};

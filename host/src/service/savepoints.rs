@@ -225,10 +225,10 @@ impl Job {
     /// Passes an order on to the running job.
     fn order_savepoint(&self, deployment: &mut Deployment, order: SavepointOrder) -> Result<()> {
         let may = deployment.wanted == Wanted::Running || (deployment.wanted == Wanted::Drained && order.then == Then::Drain);
-        let Some(orders) = self.live().orders.clone().filter(|_| deployment.ended.is_none() && may) else {
+        if deployment.ended.is_some() || !may || !self.live().is_listening() {
             let message = format!("job `{}` is {}: there is nothing to take a savepoint of", self.name(), self.live().state.name());
             return Err(Error::new(Kind::Conflict, message).help("ask again when it runs, or has stopped or finished"));
-        };
+        }
         let changed = match order.then {
             Then::GoOn => None,
             Then::Stop => {
@@ -249,8 +249,7 @@ impl Job {
             Then::Drain => ", after it has drained",
         };
         self.note(Happened::Asked, format!("to take savepoint `{}` in {}{then}", order.trigger_id, order.target));
-        // Where nobody listens any more, whoever waits for the reply is told.
-        orders.send(Order::Savepoint(order)).unwrap_or(());
+        self.live().order(Order::Savepoint(order));
         Ok(())
     }
 

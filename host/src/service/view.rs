@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use super::deployment::Ended;
 use super::job::{Job, Live};
 use super::state::JobState;
+use super::swap::Intended;
 
 /// A job in the list of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -52,6 +53,8 @@ pub struct JobDetails {
     pub checkpoints: CheckpointHealth,
     /// Its operators' components.
     pub components: Vec<OperatorComponent>,
+    /// A swap that is not over.
+    pub swap: Option<Intended>,
     /// Its nodes, in topological order.
     pub nodes: Vec<NodeView>,
     /// The last error of an attempt.
@@ -120,7 +123,11 @@ impl Job {
     pub(super) fn details(&self) -> JobDetails {
         let deployment = self.deployed();
         let live = self.live();
-        let component = |(operator, digest): (&String, &String)| OperatorComponent { operator: operator.clone(), digest: digest.clone() };
+        let swapped = live.swapped.as_ref().map(|report| (&report.operator, &report.to.digest));
+        let component = |(operator, digest): (&String, &String)| {
+            let digest = swapped.filter(|(swapped, _)| *swapped == operator).map_or(digest, |(_, digest)| digest).clone();
+            OperatorComponent { operator: operator.clone(), digest }
+        };
         JobDetails {
             overview: live.overview(self.name()),
             file: deployment.file.display().to_string(),
@@ -130,6 +137,7 @@ impl Job {
             restored_from: live.restored_from,
             checkpoints: live.checkpoints(),
             components: deployment.components.iter().map(component).collect(),
+            swap: deployment.swap,
             nodes: live.node_views(),
             last_error: live.last_error.clone(),
             ended: deployment.ended,

@@ -16,6 +16,12 @@ impl Observer for Watcher {
             Some(event) => self.0.note(event, notice.to_string()),
             None => tracing::info!("{notice}"),
         }
+        // What is written down is locked before where it stands.
+        match notice {
+            Notice::TakenBack { component, .. } => return self.0.swap_is_over(component, false),
+            Notice::Kept { component, .. } => return self.0.swap_is_over(component, true),
+            _ => {}
+        }
         let mut live = self.0.live();
         match notice {
             Notice::Starting { attempt } | Notice::Resuming { attempt, .. } => {
@@ -40,7 +46,10 @@ impl Observer for Watcher {
                 live.reason = None;
                 live.enter(JobState::Running);
             }
-            Notice::Unchecked
+            Notice::Swapped { report } => live.swapped = Some((**report).clone()),
+            Notice::TakenBack { .. }
+            | Notice::Kept { .. }
+            | Notice::Unchecked
             | Notice::InMemory
             | Notice::FellBack { .. }
             | Notice::Discarded
@@ -67,6 +76,9 @@ fn happened(notice: &Notice) -> Option<Happened> {
         Notice::Restarting { .. } => Some(Happened::Restarting),
         Notice::Degraded { .. } => Some(Happened::Degraded),
         Notice::Healthy { .. } => Some(Happened::Healthy),
+        Notice::Swapped { .. } => Some(Happened::Swapped),
+        Notice::TakenBack { .. } => Some(Happened::TakenBack),
+        Notice::Kept { .. } => Some(Happened::Kept),
         Notice::Unchecked
         | Notice::InMemory
         | Notice::FellBack { .. }

@@ -11,6 +11,7 @@ use rpds::RedBlackTreeMapSync;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::keyed::Cells;
+use super::rewrite::{Unwritten, rewrite_each};
 use crate::plan::{StateDescriptor, StateKind};
 use crate::record::Column;
 
@@ -63,8 +64,26 @@ impl BroadcastMap {
         self.digest
     }
 
-    /// Puts a value in the place of the field's.
-    pub fn put(&mut self, field: &[u8], value: &[u8]) {
+    /// The same fields with new values: `rewrite` makes of a column of old ones a column of as many new ones.
+    ///
+    /// # Errors
+    /// What `rewrite` says, with the place of the value that is to blame.
+    pub fn rewritten<E>(
+        &self,
+        rewrite: &mut impl FnMut(&Column) -> Result<Column, Unwritten<usize, E>>,
+    ) -> Result<BroadcastMap, Unwritten<usize, E>> {
+        let (mut new, mut fields) = (self.clone(), self.iter().map(|(field, _)| field));
+        let keep = |value: &[u8]| {
+            if let Some(field) = fields.next() {
+                new.put(field, value);
+            }
+            Ok(())
+        };
+        rewrite_each(self.iter().map(|(_, value)| value), rewrite, keep)?;
+        Ok(new)
+    }
+
+    fn put(&mut self, field: &[u8], value: &[u8]) {
         self.forget(field);
         self.digest = self.digest.wrapping_add(digest_of(field, value));
         self.entries.insert_mut(field.into(), value.into());
@@ -103,8 +122,8 @@ impl<'a> FromIterator<(&'a [u8], &'a [u8])> for BroadcastMap {
 impl BroadcastState {
     /// Empty maps for those of `states` that are broadcast state. The `state` arguments below are indices into `states`.
     pub fn new(states: &[StateDescriptor]) -> Self {
-        let places = states.iter().enumerate().filter(|(_, state)| state.kind == StateKind::Broadcast);
-        BroadcastState { maps: places.map(|(place, _)| (place, BroadcastMap::default())).collect(), ..BroadcastState::default() }
+        let maps = places(states).map(|place| (place, BroadcastMap::default())).collect();
+        BroadcastState { maps, ..BroadcastState::default() }
     }
 
     /// The state as a snapshot has it, for each subtask, however many there are now.
@@ -160,6 +179,24 @@ impl BroadcastState {
         Some(map)
     }
 
+    /// Has room for the broadcast states among `states`.
+    pub(super) fn arrange(&mut self, states: &[StateDescriptor]) {
+        for place in places(states) {
+            self.maps.entry(place).or_default();
+        }
+    }
+
+    /// Rewrites all values of a state, if it is one of these. Returns how many there were.
+    pub(super) fn rewrite<E>(
+        &mut self,
+        state: usize,
+        rewrite: &mut impl FnMut(&Column) -> Result<Column, Unwritten<usize, E>>,
+    ) -> Result<u64, Unwritten<usize, E>> {
+        let Some(map) = self.maps.get_mut(&state) else { return Ok(0) };
+        *map = map.rewritten(rewrite)?;
+        Ok(map.len() as u64)
+    }
+
     /// The next snapshot holds it, whether or not it has changed.
     pub(super) fn save_anew(&mut self) {
         self.changed = true;
@@ -185,6 +222,11 @@ impl BroadcastState {
         let maps = || self.maps.iter().map(|(&state, map)| (state, map.clone())).collect();
         (digests, std::mem::take(&mut self.changed).then(maps))
     }
+}
+
+/// The places of those states that are broadcast state.
+fn places(states: &[StateDescriptor]) -> impl Iterator<Item = usize> {
+    states.iter().enumerate().filter(|(_, state)| state.kind == StateKind::Broadcast).map(|(place, _)| place)
 }
 
 #[cfg(test)]

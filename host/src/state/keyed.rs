@@ -59,6 +59,15 @@ impl KeyedState {
         }
     }
 
+    /// Has room for `states`, of which those that are there stand first and as they are but for how long their values live.
+    pub(super) fn arrange(&mut self, states: &[StateDescriptor]) {
+        debug_assert!(!self.is_dirty(), "components change between calls");
+        let new = states.get(self.tables.len()..).unwrap_or_default();
+        self.tables.extend(new.iter().map(Table::new));
+        self.tables.iter_mut().zip(states).for_each(|(table, state)| table.ttl = state.ttl);
+        self.sweeper = Sweeper::new(states);
+    }
+
     /// Tells the wall-clock time in milliseconds since the Unix epoch, for all that follows: a call sees one time. By it values expire;
     /// if it goes backwards, they live longer by as much, and what had expired and was not yet removed is seen again.
     pub fn begin(&mut self, now: i64) {

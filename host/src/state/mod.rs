@@ -37,6 +37,6 @@ pub use listing::Keys;
 pub use lists::{LONGEST_LIST, ListTooLong};
 pub use maps::Fields;
 pub use operator::{Lists, OperatorSnapshot, OperatorState, spread};
-pub use rewrite::{Unwritten, rewrite_each};
-pub use subtask::SubtaskState;
+pub use rewrite::{Unwritten, rewrite_elements};
+pub use subtask::{Arrangement, SubtaskState};
 pub use ttl::without_expired;

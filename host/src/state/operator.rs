@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::broadcast::{BroadcastState, Maps};
+use super::lists::ListTooLong;
+use super::rewrite::{Unwritten, rewrite_elements};
 use crate::plan::{StateDescriptor, StateKind};
 use crate::record::Column;
 
@@ -55,6 +57,14 @@ impl OperatorState {
         OperatorState { lists, changed: false, undo: Vec::new(), broadcast: BroadcastState::new(states) }
     }
 
+    /// Has room for `states`, of which those that are there stand first.
+    pub(super) fn arrange(&mut self, states: &[StateDescriptor]) {
+        for (place, _) in places(states) {
+            self.lists.entry(place).or_default();
+        }
+        self.broadcast.arrange(states);
+    }
+
     /// The elements of a list, as the guest sees them; none of a state that is no such list.
     pub fn get(&self, state: usize) -> Option<&Arc<Column>> {
         self.lists.get(&state).map(|list| &list.seen)
@@ -82,6 +92,23 @@ impl OperatorState {
     pub fn undo(&mut self) {
         self.lists.extend(self.undo.drain(..));
         self.broadcast.undo();
+    }
+
+    /// Rewrites all values of a state, as [`KeyedState::rewrite`](super::KeyedState::rewrite) does: elements of a list, or values of a
+    /// broadcast state's fields. Returns how many the subtask's next snapshot holds.
+    ///
+    /// # Errors
+    /// What `rewrite` says, with the place of the value that is to blame. The state is as it was then.
+    pub fn rewrite<E: From<ListTooLong>>(
+        &mut self,
+        state: usize,
+        rewrite: &mut impl FnMut(&Column) -> Result<Column, Unwritten<usize, E>>,
+    ) -> Result<u64, Unwritten<usize, E>> {
+        let Some(list) = self.lists.get_mut(&state) else { return self.broadcast.rewrite(state, rewrite) };
+        let own = Arc::new(rewrite_elements(&list.own, rewrite)?);
+        let seen = if Arc::ptr_eq(&list.own, &list.seen) { Arc::clone(&own) } else { Arc::new(rewrite_elements(&list.seen, rewrite)?) };
+        *list = List { seen, own };
+        Ok(list.own.len() as u64)
     }
 
     /// The next snapshot holds it, whether or not it has changed.

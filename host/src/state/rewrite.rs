@@ -1,4 +1,5 @@
-//! Rewriting all values of a state at a restore, when another version of the operator has written them: column by column, in place.
+//! Rewriting all values of a state at a restore or a swap, when another version of the operator has written them: column by column, in
+//! place.
 
 use super::lists::{LONGEST_LIST, ListTooLong};
 use super::table::Table;
@@ -9,6 +10,8 @@ use crate::record::Column;
 
 /// Whoever rewrites gets values of about this many bytes at once.
 const COLUMN: usize = 64 << 10;
+/// What a list of operator state stays below, in bytes: it is a column.
+const LONGEST_COLUMN: usize = 4 << 30;
 /// What a value counts besides its bytes.
 const PER_VALUE: usize = 4;
 
@@ -101,6 +104,7 @@ impl KeyedState {
 
     /// Nothing of it counts as saved any more.
     fn save_anew(&mut self) {
+        debug_assert!(!self.is_freezing(), "what waits would be forgotten");
         for table in &mut self.tables {
             table.written.clear();
             for (number, slot) in (0u32..).zip(&mut table.slots).filter(|(_, slot)| slot.live) {
@@ -133,7 +137,7 @@ fn take_value(table: &mut Table, number: u32, now: i64) -> Option<Vec<u8>> {
 ///
 /// # Errors
 /// What `rewrite` and `keep` say, with the place of the value that is to blame.
-pub fn rewrite_each<'v, E>(
+pub(super) fn rewrite_each<'v, E>(
     values: impl Iterator<Item = &'v [u8]>,
     rewrite: &mut impl FnMut(&Column) -> Result<Column, Unwritten<usize, E>>,
     mut keep: impl FnMut(&[u8]) -> Result<(), E>,
@@ -154,13 +158,33 @@ pub fn rewrite_each<'v, E>(
     Ok(done as u64)
 }
 
+/// Rewrites the elements of a list of operator state, as [`rewrite_each`] does.
+///
+/// # Errors
+/// What `rewrite` says, with the place of the element that is to blame; if the list becomes too long, that of the first without room.
+pub fn rewrite_elements<E: From<ListTooLong>>(
+    elements: &Column,
+    rewrite: &mut impl FnMut(&Column) -> Result<Column, Unwritten<usize, E>>,
+) -> Result<Column, Unwritten<usize, E>> {
+    let mut new = Column::default();
+    let keep = |element: &[u8]| {
+        if new.bytes.len() + element.len() >= LONGEST_COLUMN {
+            return Err(ListTooLong { most: LONGEST_COLUMN as u64 }.into());
+        }
+        new.push(element);
+        Ok(())
+    };
+    rewrite_each(elements.iter(), rewrite, keep)?;
+    Ok(new)
+}
+
 fn is_full(values: &Column) -> bool {
     values.bytes.len() + PER_VALUE * values.len() >= COLUMN
 }
 
 impl SubtaskState {
-    /// Nothing of it counts as saved any more: the next snapshot holds all of it, and needs nothing of those before. To be called at a
-    /// restore only.
+    /// Nothing of it counts as saved any more: the next snapshot holds all of it, and needs nothing of those before. Only while no
+    /// frozen snapshot waits to be serialised.
     pub fn save_anew(&mut self) {
         self.keyed.save_anew();
         self.operator.save_anew();

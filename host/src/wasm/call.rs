@@ -98,6 +98,18 @@ impl Runner {
         outcome
     }
 
+    /// A call of which nothing stays: afterwards the state is as before and nothing is emitted, whatever came of it.
+    pub(super) fn rehearse(
+        &mut self,
+        phase: Phase,
+        batch: &mut Batch,
+        run: impl FnOnce(&mut Store<Guest>, &Batch) -> wasmtime::Result<Returned>,
+    ) -> Result<(), Failure> {
+        let outcome = self.call(phase, batch, run).and_then(|(returned,)| self.judge(returned));
+        self.guest().end(false);
+        outcome
+    }
+
     /// The verdict on a call that returned.
     fn judge(&mut self, returned: Result<(), String>) -> Result<(), Failure> {
         if let Err(message) = returned {

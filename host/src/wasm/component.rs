@@ -99,7 +99,8 @@ impl Component {
         &self.exports
     }
 
-    pub(super) fn engine(&self) -> &Engine {
+    /// What it was compiled by.
+    pub fn engine(&self) -> &Engine {
         &self.engine
     }
 

@@ -64,6 +64,8 @@ pub(super) struct Guest {
     pub(super) call: Arc<Batch>,
     pub(super) state: RefCell<KeyedState>,
     pub(super) operator_state: RefCell<OperatorState>,
+    /// For each state of the descriptor its place in both.
+    pub(super) places: Arc<[usize]>,
     pub(super) outputs: RefCell<Vec<Outbox>>,
     /// Records that the call rejected, in the order in which it did,
     pub(super) rejected: Vec<Rejected>,
@@ -108,6 +110,7 @@ impl Guest {
             call: Arc::default(),
             state: RefCell::new(state.keyed),
             operator_state: RefCell::new(state.operator),
+            places: state.places,
             outputs: RefCell::new(outputs),
             rejected: Vec::new(),
             rejected_records: HashSet::new(),
@@ -194,7 +197,7 @@ impl Guest {
         Err(Misuse(format!("{function}: only on broadcast inputs, and `{name}` is none: the subtasks' copies of the state would differ")))
     }
 
-    /// A state by its index, if it is of one of `kinds`.
+    /// Where a state is kept, by its index in the descriptor, if it is of one of `kinds`.
     pub(super) fn state_index(&self, state: u32, kinds: &[StateKind], function: &str) -> Result<usize, Misuse> {
         self.allow_in(&[Phase::Open, Phase::Process, Phase::Finish], function)?;
         self.declared(state, kinds, function)
@@ -209,7 +212,7 @@ impl Guest {
         if !kinds.contains(&declared.kind) {
             return Err(Misuse(format!("{function}: state `{}` is of another kind ({:?})", declared.name, declared.kind)));
         }
-        Ok(state as usize)
+        Ok(self.places[state as usize])
     }
 
     /// An output port by its index.

@@ -138,6 +138,16 @@ impl Instance {
         self.runner.transact(Phase::Process, batch, |store, batch| function.call(store, (port, BatchIn::new(batch))))
     }
 
+    /// As [`Instance::process`], but nothing of it stays, whatever comes of it.
+    ///
+    /// # Errors
+    /// As for [`Instance::process`].
+    pub fn rehearse(&mut self, port: u32, batch: &mut Batch) -> Result<(), Failure> {
+        let function: TypedFunc<(u32, BatchIn<'_>), Returned> = self.functions.process;
+        self.runner.guest().port = port;
+        self.runner.rehearse(Phase::Process, batch, |store, batch| function.call(store, (port, BatchIn::new(batch))))
+    }
+
     /// Has the guest emit what is left for `keys`, of which only keys and hashes count; does nothing if it has no such hook. A
     /// transaction like [`Instance::process`].
     ///
@@ -229,7 +239,8 @@ impl Instance {
 
 fn lent(runner: Runner) -> (SubtaskState, Vec<Outbox>) {
     let guest = runner.into_guest();
-    let state = SubtaskState { keyed: guest.state.into_inner(), operator: guest.operator_state.into_inner() };
+    let (keyed, operator) = (guest.state.into_inner(), guest.operator_state.into_inner());
+    let state = SubtaskState { keyed, operator, places: guest.places };
     (state, guest.outputs.into_inner())
 }
 

@@ -67,6 +67,8 @@ pub struct FileLists {
     operator_state: BTreeMap<String, BTreeMap<Option<u16>, OperatorStateFile>>,
     /// Merges under way, by operator.
     running: BTreeMap<String, Merge>,
+    /// Those of them of whose files nothing is needed any more.
+    vain: BTreeSet<String>,
     /// The number of the next merged file.
     next_serial: u64,
 }
@@ -89,7 +91,16 @@ impl FileLists {
             _ => None,
         });
         let next_serial = brought.max().unwrap_or(0) + 1;
-        FileLists { attempt, parallelism, max_parallelism, lists, operator_state, running: BTreeMap::new(), next_serial }
+        FileLists {
+            attempt,
+            parallelism,
+            max_parallelism,
+            lists,
+            operator_state,
+            running: BTreeMap::new(),
+            vain: BTreeSet::new(),
+            next_serial,
+        }
     }
 
     /// The files of an operator.
@@ -134,6 +145,13 @@ impl FileLists {
         files.extend(newer.iter().map(|file| (file.subtask, file.clone())));
     }
 
+    /// All state of an operator is being written anew: the next manifest names nothing of what was there before.
+    pub fn begin_afresh(&mut self, operator: &str) {
+        self.lists.remove(operator);
+        self.operator_state.remove(operator);
+        self.vain.extend(self.running.contains_key(operator).then(|| operator.to_owned()));
+    }
+
     /// What the attempt is using, for a collection of garbage.
     pub fn live(&self) -> Live {
         let listed = self.lists.values().flatten().map(|file| file.path.clone());
@@ -172,6 +190,10 @@ impl FileLists {
     /// [`Kind::Internal`] if the merge was not under way, or its inputs have gone from the list.
     pub fn finish(&mut self, merged: Merged) -> Result<()> {
         let operator = &merged.operator;
+        if self.vain.remove(operator) {
+            self.running.remove(operator);
+            return Ok(());
+        }
         let inputs: BTreeSet<&str> = merged.inputs.iter().map(String::as_str).collect();
         let list = self.lists.get_mut(operator);
         let (Some(_), Some(list)) = (self.running.remove(operator), list) else {
@@ -192,6 +214,7 @@ impl FileLists {
 
     /// The merge under way for `operator` has failed; the list stays as it is.
     pub fn give_up(&mut self, operator: &str) {
+        self.vain.remove(operator);
         self.running.remove(operator);
     }
 

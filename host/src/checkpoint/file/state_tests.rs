@@ -73,7 +73,7 @@ fn migrated(mut keyed: KeyedState, now: i64) -> KeyedState {
         let mut rewrite = |values: &Column| Ok::<_, Unwritten<usize, ListTooLong>>(values.iter().map(doubled).collect());
         keyed.rewrite(state, now, &mut rewrite).unwrap();
     }
-    let mut subtask = SubtaskState { keyed, operator: OperatorState::default() };
+    let mut subtask = SubtaskState { keyed, operator: OperatorState::default(), places: [].into() };
     subtask.save_anew();
     subtask.keyed
 }

@@ -10,6 +10,7 @@ mod text;
 pub(crate) mod tests;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::plan::{Schema, StateDescriptor};
 use crate::record::{AttemptId, KeyGroups, SplitPosition, Staged};
@@ -82,6 +83,8 @@ pub enum Trigger {
     Savepoint,
     /// It is none: the job was cancelled, and its checkpoints are deleted. What stays says that nothing is left to resume.
     Cancel,
+    /// A component takes over from another.
+    Swap,
 }
 
 impl Trigger {
@@ -93,6 +96,7 @@ impl Trigger {
             Trigger::Stop => "stop",
             Trigger::Savepoint => "savepoint",
             Trigger::Cancel => "cancel",
+            Trigger::Swap => "swap",
         }
     }
 }
@@ -235,7 +239,7 @@ pub struct OperatorPart {
 }
 
 /// Which component ran.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ComponentFacts {
     /// The digest of its file.

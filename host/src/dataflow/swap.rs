@@ -1,0 +1,194 @@
+//! Swaps: at a barrier a subtask's instance is dropped and one of another component opened over the same state. While that one is on
+//! probation the old component stays at hand: when the new one fails, its batch is undone, and the old one goes on with the state as it
+//! is, in all subtasks. Nothing is replayed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::event::Event;
+use super::failing::{Arrived, Blame, PROBE_TIME, part};
+use super::operator::{OperatorPlace, OperatorStage};
+use super::trial::{Trial, Verdict};
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::plan::OnError;
+use crate::record::Outbox;
+use crate::state::{Arrangement, SubtaskState};
+use crate::wasm::{Cause, Component, Failure, Instance, Limit, Unopened};
+
+/// What a failure to open an instance is told of.
+const OPENING: &str = "opening it in the place of another";
+
+/// A component of an operator, and where its states stand.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// The component.
+    pub component: Arc<Component>,
+    /// Where its states stand.
+    pub arrangement: Arrangement,
+}
+
+/// Makes the state that the old component wrote what the new one reads. Calls the guest.
+pub type Migrate = Arc<dyn Fn(&mut SubtaskState) -> Result<()> + Send + Sync>;
+
+/// Another component takes an operator over.
+#[derive(Clone)]
+pub struct Swap {
+    /// The operator.
+    pub node: usize,
+    /// At the barrier that ends this epoch.
+    pub epoch: u64,
+    /// What takes over.
+    pub to: Version,
+    /// What has to be done to its state before.
+    pub migrate: Option<Migrate>,
+    /// Its probation, if it has one.
+    pub trial: Option<Arc<Trial>>,
+}
+
+impl fmt::Debug for Swap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Swap").field("node", &self.node).field("epoch", &self.epoch).field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
+impl OperatorStage {
+    /// A barrier has fallen behind which another component runs: it takes over.
+    pub(super) fn change_over(&mut self, swap: &Swap) -> Result<()> {
+        let start = clock::now();
+        if swap.migrate.is_some() {
+            // The values that snapshots wait for are about to be rewritten.
+            while self.is_freezing() {
+                self.advance();
+            }
+        }
+        let (mut state, outputs) = self.dismiss();
+        state.arrange(&swap.to.arrangement);
+        swap.migrate.as_ref().map_or(Ok(()), |migrate| migrate(&mut state))?;
+        if let Some(trial) = &swap.trial {
+            let counts = self.counts();
+            trial.add_old(counts.records_in(), counts.records_failed());
+        }
+        self.trial.clone_from(&swap.trial);
+        if let Err(unopened) = self.install(&swap.to, state, outputs) {
+            let error = self.place.error(OPENING, &unopened.failure, Blame::Operator);
+            return self.go_back_from(error, unopened.state, unopened.outputs);
+        }
+        let (subtask, epoch) = (self.place.subtask, swap.epoch);
+        (self.place.events)(Event::ChangedOver { subtask, epoch, took: clock::now() - start });
+        Ok(())
+    }
+
+    /// Does what another subtask or the controller has found out about the component on probation.
+    pub(super) fn heed_verdict(&mut self) -> Result<()> {
+        let Some(trial) = &self.trial else { return Ok(()) };
+        match trial.verdict() {
+            None => Ok(()),
+            Some(Verdict::Passed) => {
+                self.trial = None;
+                Ok(())
+            }
+            Some(Verdict::Failed) => {
+                let (state, outputs) = self.dismiss();
+                self.go_back(state, outputs)
+            }
+        }
+    }
+
+    /// Whether a failed call ends the probation of the component. A record that fails is no more than that where the job goes on
+    /// without it; what ends an instance is.
+    pub(super) fn fails_trial(&self, failure: &Failure, broadcast: bool) -> bool {
+        self.trial.is_some() && (broadcast || self.place.settings.on_error == OnError::Fail || failure.cause.is_fatal())
+    }
+
+    /// The component on probation has failed on a batch, which is undone: the old one is there to work on it afterwards.
+    ///
+    /// # Errors
+    /// If there is no way back but through the end of the attempt.
+    pub(super) fn fail_trial_on(&mut self, whole: &Arrived<'_>, failure: Failure) -> Result<()> {
+        if self.trial.as_ref().is_some_and(|trial| trial.back.is_none()) {
+            return Err(self.blame(whole, failure));
+        }
+        let error = self.guilty(whole, failure)?;
+        self.fail_trial(error)
+    }
+
+    /// The component on probation has failed, of which nothing is left: the old one takes over.
+    ///
+    /// # Errors
+    /// If there is no way back but through the end of the attempt.
+    pub(super) fn fail_trial(&mut self, error: Error) -> Result<()> {
+        let (state, outputs) = self.dismiss();
+        self.go_back_from(error, state, outputs)
+    }
+
+    /// How the component on probation has fared with a batch. If it fails on too many records, the old one takes over.
+    pub(super) fn weigh(&mut self, records: u64, failed: u64) -> Result<()> {
+        let Some(too_many) = self.trial.as_ref().and_then(|trial| trial.add(records, failed)) else { return Ok(()) };
+        let last = self.last_failed.take().map(|last| format!("; the last was {last}")).unwrap_or_default();
+        let OperatorPlace { context, subtask, .. } = &self.place;
+        let message = format!("operator `{}`, subtask {subtask}: {too_many}{last}", context.operator);
+        self.fail_trial(Error::new(Kind::Job, message))
+    }
+
+    /// Finds the record to blame for a failed batch, as the end of its shortest beginning that fails. Nothing that is tried stays.
+    fn guilty(&mut self, whole: &Arrived<'_>, failure: Failure) -> Result<Error> {
+        let batch = |stage: &Self, failure: &Failure| {
+            stage.place.error(&format!("a batch of {} records", whole.batch.len()), failure, Blame::Operator)
+        };
+        if let Some(record) = failure.record {
+            return Ok(self.place.error(&whole.describe(record), &failure, Blame::Record));
+        }
+        if failure.cause == Cause::Limit(Limit::Time) && whole.batch.len() > 1 {
+            // It has taken long enough.
+            return Ok(batch(self, &failure));
+        }
+        let (mut good, mut bad, mut last) = (0, whole.batch.len(), failure);
+        let mut spent = true;
+        while bad - good > 1 {
+            let middle = good + (bad - good) / 2;
+            self.ready(spent, self.place.settings.limits.time.min(PROBE_TIME))?;
+            let tried = self.instance().rehearse(u32::from(whole.port), &mut part(whole.batch, 0, middle));
+            spent = tried.is_err();
+            match tried {
+                Ok(()) => good = middle,
+                Err(failure) => (bad, last) = (middle, failure),
+            }
+        }
+        Ok(self.place.error(&whole.describe(bad - 1), &last, Blame::Record))
+    }
+
+    /// Ends the instance; what was lent to it is handed back.
+    fn dismiss(&mut self) -> (SubtaskState, Vec<Outbox>) {
+        self.close();
+        self.instance.take().expect("there is an instance between calls").into_parts()
+    }
+
+    /// Opens an instance of another component over state that is arranged for it.
+    fn install(&mut self, version: &Version, state: SubtaskState, outputs: Vec<Outbox>) -> Result<(), Box<Unopened>> {
+        let OperatorPlace { context, settings, .. } = &self.place;
+        let instance = Instance::open(&version.component, context, settings.limits, settings.on_error, state, outputs)?;
+        self.instance = Some(instance);
+        self.place.component = Arc::clone(&version.component);
+        Ok(())
+    }
+
+    /// The component on probation has failed, for the reason given.
+    fn go_back_from(&mut self, error: Error, state: SubtaskState, outputs: Vec<Outbox>) -> Result<()> {
+        let Some(trial) = self.trial.as_ref().filter(|trial| trial.back.is_some()) else { return Err(error) };
+        if trial.fail() {
+            (self.place.events)(Event::Unfit { error });
+            // The other subtasks take the old one back too.
+            self.place.control.wake();
+        }
+        self.go_back(state, outputs)
+    }
+
+    fn go_back(&mut self, mut state: SubtaskState, outputs: Vec<Outbox>) -> Result<()> {
+        let trial = self.trial.take().expect("only what is on probation is taken back");
+        let back = trial.back.as_ref().expect("there is a way back");
+        state.arrange(&back.arrangement);
+        // The attempt fails then, and the next one begins with the old component all the same.
+        self.install(back, state, outputs).map_err(|unopened| self.place.error(OPENING, &unopened.failure, Blame::Operator))
+    }
+}
