@@ -9,7 +9,7 @@ use crate::harness::{JobFile, Moment, Place, Random, kill_and_resume};
 use crate::sums;
 
 /// Lines `key,number` are counted per key and per subtask, and told at the end.
-fn counts(component: &str, source: &str, lines: &str) -> JobFile {
+pub fn counts(component: &str, source: &str, lines: &str) -> JobFile {
     JobFile::new("40ms")
         .source("lines", &format!("type = \"file\"\npath = \"input\"\n{source}"))
         .operator("pairs", "fixture-pairs", &["lines"], "")
@@ -19,7 +19,7 @@ fn counts(component: &str, source: &str, lines: &str) -> JobFile {
 
 /// Checks each key's count, and that the counts of the subtasks come to the same in sum.
 #[track_caller]
-fn check(lines: &[String], input: &[String], is_left_out: fn(u64) -> bool) {
+pub fn check(lines: &[String], input: &[String], is_left_out: fn(u64) -> bool) {
     let mut oracle: BTreeMap<&str, u64> = BTreeMap::new();
     for line in input {
         let (key, number) = line.split_once(',').expect("a pair");

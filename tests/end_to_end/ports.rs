@@ -9,7 +9,7 @@ use crate::harness::{JobFile, Moment, Place, Random, assert_lines, flights, kill
 const NAMELESS: [&str; 2] = ["UA", "YV"];
 
 /// `rate` and `airlines_rate` are lines of the sources.
-fn enrich(rate: &str, airlines_rate: &str) -> JobFile {
+pub fn enrich(rate: &str, airlines_rate: &str) -> JobFile {
     JobFile::new("40ms")
         .source("flights", &format!("type = \"file\"\npath = \"flights.csv\"\n{rate}"))
         .source("airlines", &format!("type = \"file\"\npath = \"airlines.csv\"\n{airlines_rate}"))
@@ -25,7 +25,7 @@ fn airlines() -> BTreeMap<&'static str, &'static str> {
     lines.filter_map(|line| line.split_once(',')).filter(|(carrier, _)| !NAMELESS.contains(carrier)).collect()
 }
 
-fn place_of_enrich(rate: &str, airlines_rate: &str) -> Place {
+pub fn place_of_enrich(rate: &str, airlines_rate: &str) -> Place {
     let place = Place::new(&enrich(rate, airlines_rate));
     place.write_lines("flights.csv", flights());
     place.write_lines("airlines.csv", airlines().iter().map(|(carrier, name)| format!("{carrier},{name}")));
@@ -33,7 +33,7 @@ fn place_of_enrich(rate: &str, airlines_rate: &str) -> Place {
 }
 
 /// What the sinks must hold.
-fn check_enriched(place: &Place, case: &str) {
+pub fn check_enriched(place: &Place, case: &str) {
     let airlines = airlines();
     let mut counts = BTreeMap::<String, u64>::new();
     let (mut named, mut unknown) = (Vec::new(), Vec::new());

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::flights;
 use crate::harness::{Host, JobFile, Place, Random, assert_lines};
-use crate::sums;
+use crate::{operator_state, ports, sums};
 
 /// The flights job, with a directory for savepoints.
 pub fn job(rate: &str) -> JobFile {
@@ -127,6 +127,49 @@ fn stopped(seed: u64) -> (Place, Vec<String>, String) {
 }
 
 const SOURCE: &str = "type = \"file\"\npath = \"input.txt\"";
+
+#[test]
+fn the_job_inside_is_deployed_with_its_components_and_the_state_of_all_its_subtasks() {
+    let input = sums::input(&mut Random::new(75), 0, 16_000);
+    let job = operator_state::counts("fixture-local-count", "rate = 4000", "on-error = \"skip\"\nmax-errors = 1000000");
+    let place = Place::new(&job);
+    place.write_lines("input/a", &input);
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "1"]).succeeds();
+    // Files of two parallelisms, of which some are in parts only what a subtask has now.
+    for parallelism in ["3", "2"] {
+        let newest = place.newest(1);
+        host.running().wait_until("more checkpoints", || place.newest(1) >= newest + 4);
+        host.json(&["rescale", "job", "-p", parallelism]);
+    }
+    let (path, _) = location(&host.json(&["stop", "job", "--savepoint", "savepoints"]));
+    host.json(&["forget", "job"]);
+    for kept in host.json(&["component", "list"])["components"].as_array().unwrap() {
+        host.json(&["component", "rm", kept["digest"].as_str().unwrap()]);
+    }
+    fs::remove_dir_all(place.path("checkpoints")).unwrap();
+    fs::remove_file(place.path("job.toml")).unwrap();
+    let relative = path.strip_prefix(place.path("")).unwrap();
+    host.cofferdam(&["deploy", "-s", relative.to_str().unwrap(), "-p", "3"]).succeeds();
+    host.wait_for("job", "FINISHED");
+    operator_state::check(&place.lines("out"), &input, |number| number % 100 == 57);
+}
+
+#[test]
+fn broadcast_state_and_several_inputs_are_in_a_savepoint_which_may_leave_components_out() {
+    let place = ports::place_of_enrich("rate = 8000", "");
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    host.running().wait_until("some output", || place.lines("out").len() >= 1000);
+    let (path, _) = location(&host.json(&["stop", "job", "--savepoint", "savepoints", "--without-components"]));
+    host.end().succeeds();
+    let path = path.to_str().unwrap();
+    place.cofferdam(&["run", "-s", path]).ends_with(5).says(&["was taken without components", "give a job file"]);
+    place.cofferdam(&["run", "-s", "17"]).ends_with(3).says(&["checkpoint 17 is of which job?"]);
+    place.set_job(&ports::enrich("", ""));
+    place.run(&["-s", path, "-p", "3"]).succeeds();
+    ports::check_enriched(&place, "stopped and gone on");
+}
 
 #[test]
 fn a_changed_job_takes_over_what_is_renamed_and_leaves_out_what_it_is_told_to() {

@@ -29,12 +29,12 @@ fn progress(place: &Place, id: &str) -> u64 {
 
 /// Kills the host when a savepoint that was asked for has come so far, or is whole, and starts it again.
 fn kill_at<'a>(mut host: Host<'a>, place: &'a Place, args: &[&str], id: &str, moment: u64) -> Host<'a> {
-    println!("{args:?} is killed at {moment}");
     let asking = host.start(&[args, &["--trigger-id", id]].concat());
     let is_whole = || asked(place, id).iter().any(|(_, whole)| *whole);
     host.running().wait_until("the moment to kill", || progress(place, id) >= moment || is_whole());
     host.kill();
     asking.wait();
+    println!("{args:?} was to be killed at {moment}, and was at {}: {:?}", progress(place, id), asked(place, id));
     for (path, whole) in asked(place, id) {
         let inspected = place.cofferdam(&["inspect", path.to_str().unwrap(), "--output", "json"]);
         match whole {

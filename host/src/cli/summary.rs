@@ -66,6 +66,7 @@ fn own_metrics(summary: &Summary) -> Option<String> {
 fn checkpoints(summary: &Summary) -> String {
     let last = summary.last_checkpoint.map(|number| format!(", the last is {number}")).unwrap_or_default();
     let restored = match &summary.restored {
+        Some(restored) if restored.savepoint => format!("restored from savepoint {}", restored.path),
         Some(restored) => format!("restored from checkpoint {} of {}", restored.checkpoint, restored.created),
         None => "began without state".to_owned(),
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::checkpoint::decide::{RestorePoint, next_epoch, point_at, restore_point};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{Claim, LogEntry, Trigger};
-use crate::checkpoint::store::{Claimed, RunChoice, Source, Store, canonical};
+use crate::checkpoint::store::{BeginFrom, Claimed, RunChoice, Store, canonical};
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
@@ -70,8 +70,8 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options,
         chosen => chosen?,
     };
     let Some((Choice { run, mut point, asked, passes_over, fell_back, owns }, mut beginning)) = chosen else { return Ok(None) };
-    let source = point.as_ref().filter(|_| asked).map(|point| Source { from: canonical(&point.path).to_string(), owned: owns });
-    let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), source.as_ref()).await?;
+    let from = point.as_ref().filter(|_| asked).map(|point| BeginFrom { manifest: canonical(&point.path).to_string(), owned: owns });
+    let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), from.as_ref()).await?;
     if run != RunChoice::Fresh {
         // An attempt that was still running may have committed in between.
         match &point {
@@ -90,8 +90,8 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options,
     if let Some(found) = &mut point {
         publish(store, prepared, found).await?;
         if found.run_dir != store.run_dir(attempt.run) {
-            owned = source.as_ref().filter(|source| source.owned).map(|source| source.from.clone());
-            origin = source.map(|source| source.from);
+            owned = from.as_ref().filter(|from| from.owned).map(|from| from.manifest.clone());
+            origin = from.map(|from| from.manifest);
         }
         forget_unsaved(found, &beginning.unsaved);
         *found = store.adopt(found, attempt).await?;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
-use utoipa::ToSchema;
 
 use super::deployment::{Deployment, Wanted};
 use super::event::Happened;
@@ -14,6 +13,7 @@ use super::host::Host;
 use super::job::Job;
 use super::life::Surroundings;
 use super::state::{Fault, JobState};
+use super::view::{Operation, SavepointView, Status, StatusId};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::job::{self, Order, Saved, SavepointOrder, Then};
@@ -42,57 +42,6 @@ pub struct SavepointWanted {
 pub(super) struct Saving {
     pub(super) trigger_id: String,
     pub(super) target: String,
-}
-
-/// What has come of a savepoint so far.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub struct SavepointView {
-    /// By which name it was asked for.
-    pub request_id: String,
-    /// Whether it is still under way.
-    pub status: Status,
-    /// What has come of it, once it is not under way any more.
-    pub operation: Option<Operation>,
-}
-
-/// Whether something is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Status {
-    /// As Flink says it.
-    pub id: StatusId,
-}
-
-/// See [`Status`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum StatusId {
-    /// It is under way.
-    InProgress,
-    /// It is not any more, for better or worse.
-    Completed,
-}
-
-/// What has come of a savepoint.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case", untagged)]
-pub enum Operation {
-    /// It is whole.
-    #[serde(rename_all = "kebab-case")]
-    Saved {
-        /// Its directory.
-        location: String,
-        /// The checkpoint whose state it has.
-        checkpoint: u64,
-        /// Bytes of state.
-        bytes: u64,
-    },
-    /// There is none.
-    #[serde(rename_all = "kebab-case")]
-    Failed {
-        /// Why.
-        failure_cause: Fault,
-    },
 }
 
 /// The savepoints of a job that were asked for, the newest last.

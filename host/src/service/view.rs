@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::deployment::Ended;
 use super::job::{Job, Live};
-use super::state::JobState;
+use super::state::{Fault, JobState};
 use super::swap::Intended;
 
 /// A job in the list of jobs.
@@ -111,6 +111,57 @@ pub struct NodeView {
     pub counters: BTreeMap<String, u64>,
     /// What it has set gauges of its own to, for each subtask.
     pub gauges: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+/// What has come of a savepoint so far.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct SavepointView {
+    /// By which name it was asked for.
+    pub request_id: String,
+    /// Whether it is still under way.
+    pub status: Status,
+    /// What has come of it, once it is not under way any more.
+    pub operation: Option<Operation>,
+}
+
+/// Whether something is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// As Flink says it.
+    pub id: StatusId,
+}
+
+/// See [`Status`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum StatusId {
+    /// It is under way.
+    InProgress,
+    /// It is not any more, for better or worse.
+    Completed,
+}
+
+/// What has come of a savepoint.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", untagged)]
+pub enum Operation {
+    /// It is whole.
+    #[serde(rename_all = "kebab-case")]
+    Saved {
+        /// Its directory.
+        location: String,
+        /// The checkpoint whose state it has.
+        checkpoint: u64,
+        /// Bytes of state.
+        bytes: u64,
+    },
+    /// There is none.
+    #[serde(rename_all = "kebab-case")]
+    Failed {
+        /// Why.
+        failure_cause: Fault,
+    },
 }
 
 impl Job {

@@ -34,9 +34,9 @@ pub enum RunChoice {
 
 /// What an attempt was told to begin from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct BeginFrom {
     /// Its manifest.
-    pub from: String,
+    pub manifest: String,
     /// Whether it is a savepoint that belongs to the job from now on.
     pub owned: bool,
 }
@@ -74,13 +74,13 @@ impl Store {
         Ok(Log { run, dir: dir.clone(), entries: entries.into_iter().flatten().collect() })
     }
 
-    /// Claims a run for a new attempt. `by` says who runs it, for people; `source` what it is to begin from, if not from the newest
+    /// Claims a run for a new attempt. `by` says who runs it, for people; `from` what it is to begin from, if not from the newest
     /// checkpoint of the run. Older attempts are over from here on.
     ///
     /// # Errors
     /// [`Kind::Fenced`] if someone else has claimed the run right afterwards, or taken over before; [`Kind::Checkpoint`] if the run's log can't be
     /// understood or is gone; [`Kind::Storage`] if the directory can't be read or written.
-    pub async fn claim(&self, choice: RunChoice, by: &str, source: Option<&Source>) -> Result<Claimed> {
+    pub async fn claim(&self, choice: RunChoice, by: &str, from: Option<&BeginFrom>) -> Result<Claimed> {
         let mut run = self.choose(choice).await?;
         for _ in 0..TRIES {
             let log = self.log(run).await?;
@@ -96,7 +96,7 @@ impl Store {
             }
             let (slot, attempt) = (log.last_slot() + 1, AttemptId { run, attempt: next_attempt(&log)? });
             let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", clock::entropy(), clock::entropy()));
-            let (from, owns) = (source.map(|source| source.from.clone()), source.is_some_and(|source| source.owned));
+            let (from, owns) = (from.map(|from| from.manifest.clone()), from.is_some_and(|from| from.owned));
             let claim = LogEntry::Claim(Claim { job: self.job.clone(), attempt, by: by.into(), created, token, from, owns });
             if !self.put_new(run, &paths::entry(slot), &text(&claim)?).await? {
                 continue;

@@ -27,7 +27,7 @@ use object_store::path::Path as Key;
 
 pub use load::inspect;
 pub use local::canonical;
-pub use log::{Claimed, RunChoice, Source};
+pub use log::{BeginFrom, Claimed, RunChoice};
 pub use published::Publication;
 pub use savepoint::{Contents, Disposed, Saved, SavepointDir, Target};
 
