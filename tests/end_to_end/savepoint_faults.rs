@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
 use crate::flights;
 use crate::harness::s3::{Bucket, Fault, Server};
-use crate::harness::{Host, JobFile, Place, Random, assert_lines};
+use crate::harness::{Host, JobFile, Place, Random, assert_lines, until};
 use crate::savepoint::{deployed, job, location, published};
 
 /// The directories of savepoints that were asked for by a name, and whether each has its manifest.
@@ -109,9 +111,10 @@ fn where_a_savepoint_can_not_be_written_the_job_runs_on_and_the_command_says_why
     place.set_job(&with_bucket("rate = 4000"));
     let host = deployed(&place, "2");
     let stop = ["stop", "job", "--savepoint"];
-    host.cofferdam(&[&stop[..], &["job.toml/below"]].concat())
-        .ends_with(6)
-        .says(&["the savepoint directory", "job.toml/below can't be used"]);
+    for drain in [&[][..], &["--drain"]] {
+        let nowhere = [&stop[..], &["job.toml/below"], drain].concat();
+        host.cofferdam(&nowhere).ends_with(6).says(&["the savepoint directory", "job.toml/below can't be used"]);
+    }
     host.cofferdam(&[&stop[..], &["memory:"]].concat()).ends_with(2).says(&["what is in memory ends with the process"]);
     // It can be opened, but then something goes wrong.
     server.misbehaves(|request| (request.method == "PUT" && request.key.contains("/savepoint-")).then_some(Fault::Refused(403)));
@@ -135,6 +138,35 @@ fn where_a_savepoint_can_not_be_written_the_job_runs_on_and_the_command_says_why
         .succeeds()
         .says(&["starting run 2 from savepoint s3://bucket/another/place"]);
     assert_lines(place.lines("out"), flights::oracle(), "stopped and gone on");
+}
+
+#[test]
+fn while_a_job_stops_with_a_savepoint_it_does_not_stop_with_another() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = flights::place("");
+    Bucket::give_credentials(&place);
+    place.set_job(&flights::job("rate = 4000").checkpoint(&bucket.settings("40ms")));
+    let host = deployed(&place, "2");
+    let (entered, open) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (seen, gate) = (Arc::clone(&entered), Arc::clone(&open));
+    server.misbehaves(move |request| {
+        if request.method == "PUT" && request.key.contains("/savepoint-") {
+            seen.store(true, Ordering::SeqCst);
+            until("the gate is opened", || gate.load(Ordering::SeqCst).then_some(()));
+        }
+        None
+    });
+    let first = host.start(&["stop", "job", "--savepoint", "s3://bucket/saved", "--output", "json"]);
+    until("the first is being written", || entered.load(Ordering::SeqCst).then_some(()));
+    for drain in [&[][..], &["--drain"]] {
+        let another = [&["stop", "job", "--savepoint", "elsewhere"], drain].concat();
+        host.cofferdam(&another).ends_with(10).says(&["job `job` is about to stop with savepoint"]);
+    }
+    open.store(true, Ordering::SeqCst);
+    let checkpoint = first.wait().succeeds().json()["checkpoint"].as_u64().unwrap();
+    assert_eq!(host.describe("job")["state"], "STOPPED");
+    assert_lines(place.lines("out"), published(&place, 1, checkpoint), "nothing after it");
 }
 
 #[test]

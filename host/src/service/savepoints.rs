@@ -177,19 +177,15 @@ impl Job {
         if deployment.ended.is_some() || !may || !self.live().is_listening() {
             let message = format!("job `{}` is {}: there is nothing to take a savepoint of", self.name(), self.live().state.name());
             return Err(Error::new(Kind::Conflict, message).help("ask again when it runs, or has stopped or finished"));
-        }
-        let changed = match order.then {
-            Then::GoOn => None,
-            Then::Stop => {
-                let saving = Some(Saving { trigger_id: order.trigger_id.clone(), target: order.target.to_string() });
-                Some(Deployment { saving, ..deployment.clone() })
-            }
-            Then::Drain => {
-                self.live().enter(JobState::Stopping);
-                Some(Deployment { wanted: Wanted::Drained, ..deployment.clone() })
-            }
         };
-        if let Some(changed) = changed {
+        if let Some(saving) = deployment.saving.as_ref().filter(|_| order.then != Then::GoOn) {
+            let message = format!("job `{}` is about to stop with savepoint `{}`", self.name(), saving.trigger_id);
+            return Err(Error::new(Kind::Conflict, message).help("when it has stopped, ask again: it can have another one then"));
+        }
+        // One that drains ends as what it is to be, finished; if it does not come so far, nothing has happened.
+        if order.then == Then::Stop {
+            let saving = Some(Saving { trigger_id: order.trigger_id.clone(), target: order.target.to_string() });
+            let changed = Deployment { saving, ..deployment.clone() };
             self.change(deployment, changed)?;
         }
         let then = match order.then {
