@@ -1,21 +1,32 @@
 //! `--fallback`: where the newest checkpoint is damaged, the newest one that is whole is taken, if the user has said so.
 
+use std::collections::BTreeSet;
 use std::fs;
 
-use crate::harness::{Manifest, Place, Random};
+use crate::harness::{Manifest, Place, Random, until};
 use crate::{runs, sums};
 
-/// A job that publishes nothing before its end, stopped after some checkpoints; from now on without a limit of its rate.
+/// A job that publishes nothing before its end, stopped after some checkpoints, of which the kept ones have added state; from now on without
+/// a limit of its rate.
 fn stopped(input: &[String]) -> Place {
     let job = |rate: &str| sums::job(&format!("type = \"file\"\npath = \"input.txt\"\n{rate}"));
-    let place = Place::new(&job("rate = 4000"));
-    place.write_lines("input.txt", input);
-    let mut running = place.start(&["-p", "2"]);
-    running.wait_until("some checkpoints", || place.newest(1) >= 5);
-    running.signal("INT");
-    running.wait().ends_with(130);
-    place.set_job(&job(""));
-    place
+    until("checkpoints that have all added state", || {
+        let place = Place::new(&job("rate = 4000"));
+        place.write_lines("input.txt", input);
+        let mut running = place.start(&["-p", "2"]);
+        running.wait_until("some checkpoints", || place.newest(1) >= 5);
+        running.signal("INT");
+        running.wait().ends_with(130);
+        place.set_job(&job(""));
+        let kept = place.manifests(1);
+        (!added(&kept[2..], &kept[1]).is_empty() && !added(&kept[1..], &kept[0]).is_empty()).then_some(place)
+    })
+}
+
+/// The state files that all of these checkpoints need and the one before does not.
+fn added(checkpoints: &[Manifest], before: &Manifest) -> BTreeSet<String> {
+    let common = checkpoints.iter().map(Manifest::state_files).reduce(|one, other| &one & &other).expect("there is one");
+    &common - &before.state_files()
 }
 
 /// Damages a manifest.
@@ -24,9 +35,9 @@ fn cut(manifest: &Manifest) {
     fs::write(&manifest.path, &bytes[..bytes.len() / 2]).unwrap();
 }
 
-/// Takes away a state file that the checkpoint before does not need.
-fn thin(place: &Place, newest: &Manifest, before: &Manifest) {
-    let gone = newest.state_files().difference(&before.state_files()).next().cloned().expect("it added state");
+/// Takes away a state file that all of these checkpoints need and the one before does not.
+fn thin(place: &Place, checkpoints: &[Manifest], before: &Manifest) {
+    let gone = added(checkpoints, before).pop_first().expect("they have added state");
     fs::remove_file(place.run_dir(1).join(gone)).unwrap();
 }
 
@@ -36,12 +47,12 @@ fn the_newest_whole_one_is_taken_where_nothing_is_published_past_it() {
     type Damage = fn(&Place, &[Manifest]);
     let cases: [(&str, usize, Damage); 4] = [
         ("the newest manifest", 1, |_, kept| cut(&kept[2])),
-        ("a file of the newest", 1, |place, kept| thin(place, &kept[2], &kept[1])),
+        ("a file of the newest", 1, |place, kept| thin(place, &kept[2..], &kept[1])),
         ("the two newest", 0, |place, kept| {
             cut(&kept[2]);
-            thin(place, &kept[1], &kept[0]);
+            thin(place, &kept[1..2], &kept[0]);
         }),
-        ("a file that both of the newest need", 0, |place, kept| thin(place, &kept[1], &kept[0])),
+        ("a file that both of the newest need", 0, |place, kept| thin(place, &kept[1..], &kept[0])),
     ];
     for (case, whole, damage) in cases {
         println!("{case}");

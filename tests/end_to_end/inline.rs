@@ -73,3 +73,25 @@ fn what_is_not_small_is_a_file_and_both_are_restored_together() {
         place.manifests(1).iter().flat_map(files).filter(|(_, inline)| !inline).map(|(path, _)| path).collect();
     assert_eq!(place.state_files(1), named, "only what the kept ones need");
 }
+
+#[test]
+fn a_savepoint_has_files_of_its_own_for_what_manifests_hold() {
+    let input = sums::input(&mut Random::new(53), 0, 16_000);
+    let place = place("1MiB", "rate = 4000", &input);
+    let host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_until("job", "checkpoints with state", |_| place.manifests(1).last().is_some_and(|manifest| !files(manifest).is_empty()));
+    host.cofferdam(&["stop", "job", "--savepoint", "saved"]).succeeds();
+    host.end();
+    assert!(place.state_files(1).is_empty());
+    let saved = std::fs::read_dir(place.path("saved")).unwrap().next().expect("a savepoint").unwrap().path();
+    let saved = saved.to_str().expect("a path");
+    let inspected = place.cofferdam(&["inspect", saved, "--output", "json"]).succeeds().json();
+    let operators = inspected["operators"].as_array().expect("operators");
+    let mut all = operators.iter().flat_map(|operator| operator["files"].as_array().unwrap());
+    assert!(all.all(|file| file["inline"].is_null()) && inspected["broken"] == serde_json::json!([]), "{inspected}");
+    std::fs::remove_dir_all(place.path("checkpoints")).unwrap();
+    place.set_job(&sums::job(SOURCE));
+    place.run(&["-s", saved, "-p", "3"]).succeeds();
+    sums::check(&place.lines("out"), &[input]);
+}

@@ -73,6 +73,8 @@ mod misfit;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod on_cancel;
+#[cfg(test)]
 mod operator_state;
 #[cfg(test)]
 mod ports;

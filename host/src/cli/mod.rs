@@ -41,7 +41,7 @@ pub fn main() -> ExitCode {
         Command::Run(command) => run(command, &args),
         Command::Validate(job) => validate(job, &args),
         Command::Inspect { file } => inspect(file, args.output),
-        Command::Serve(command) => serve::serve(command, kept, args.output),
+        Command::Serve(command) => serve::serve(command, kept, &args),
         Command::Deploy(command) => remote::deploy(command, &args),
         Command::List(host) => remote::list(host, args.output),
         Command::Describe(job) => remote::describe(job, args.output),

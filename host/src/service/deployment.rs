@@ -49,6 +49,9 @@ pub(super) struct Deployment {
     pub(super) swap: Option<Intended>,
     /// How it has ended, once it has.
     pub(super) ended: Option<Ended>,
+    /// The host's file with defaults for what the job file leaves out. It is the host's own and not written down with the job.
+    #[serde(skip)]
+    pub(super) host_file: Option<PathBuf>,
 }
 
 /// How a job is to begin, if it has not begun yet.
@@ -131,6 +134,7 @@ impl Deployment {
             saving: None,
             swap: None,
             ended: None,
+            host_file: None,
         }
     }
 
@@ -176,6 +180,7 @@ impl Deployment {
             saving: None,
             swap: None,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
+            host_file: None,
         }
     }
 
@@ -196,7 +201,8 @@ impl Deployment {
 
     /// The plan, with each operator's component where `component` says that its digest lies.
     pub(super) fn plan(&self, component: impl Fn(&str) -> PathBuf) -> Result<Plan> {
-        let mut plan = config::parse(&self.file, self.text.clone(), &Overrides { parallelism: self.parallelism, ..Overrides::default() })?;
+        let overrides = Overrides { parallelism: self.parallelism, host_file: self.host_file.clone() };
+        let mut plan = config::parse(&self.file, self.text.clone(), &overrides)?;
         for node in &mut plan.nodes {
             if let NodeKind::Operator(settings) = &mut node.kind {
                 let digest = self

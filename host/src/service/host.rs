@@ -76,21 +76,22 @@ pub struct Swap {
 
 impl Host {
     /// Opens a data directory and has all jobs go on that should run. One that can't is told to have failed. What `log` brings is kept
-    /// by job.
+    /// by job; `host_file` has defaults for what job files leave out.
     ///
     /// # Errors
     /// Kind `Storage`: the directory can't be used.
-    pub fn open(data: &Path, log: LogReader) -> Result<Arc<Host>> {
+    pub fn open(data: &Path, host_file: Option<&Path>, log: LogReader) -> Result<Arc<Host>> {
         let data = DataDir::open(data)?;
         let components = Components::new(data.components());
         let cache = job::cache_dir().unwrap_or_else(|| data.cache());
-        let around = Surroundings { engine: Engine::new(Some(cache))?, components, closing: AtomicBool::new(false) };
+        let host_file = host_file.map(std::path::absolute).transpose().map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+        let around = Surroundings { engine: Engine::new(Some(cache))?, components, host_file, closing: AtomicBool::new(false) };
         let around = Arc::new(around);
         let mut jobs = BTreeMap::new();
         for name in names(&data.jobs())? {
             let dir = data.jobs().join(&name);
             let deployment = match Deployment::read(&dir) {
-                Ok(Some(deployment)) => deployment,
+                Ok(Some(deployment)) => Deployment { host_file: around.host_file.clone(), ..deployment },
                 // Left from a deployment that was not written down.
                 Ok(None) => continue,
                 Err(error) => {
@@ -179,14 +180,15 @@ impl Host {
             None => std::path::absolute("job.toml").map_err(|error| Error::new(Kind::Internal, error.to_string()))?,
         };
         self.require_open()?;
-        let plan = config::parse(&file, wanted.text.clone(), &Overrides { parallelism: wanted.parallelism, ..Overrides::default() })?;
+        let overrides = Overrides { parallelism: wanted.parallelism, host_file: self.around.host_file.clone() };
+        let plan = config::parse(&file, wanted.text.clone(), &overrides)?;
         self.existing(&plan.name).map_or(Ok(()), |job| job.require_end())?;
         let named = |error: Error| error.context(format!("job `{}`", plan.name));
         let components = self.components_of(&plan, &wanted.components).map_err(named)?;
         let Deploy { fresh, from, allow_duplicates, allow_non_restored_state, claim, .. } = wanted;
         let begin = Begin { fresh, from, allow_duplicates, allow_non_restored_state, claim, since: AttemptId::NONE };
         let mut deployment = Deployment::new(&plan, wanted.text, wanted.parallelism, begin, clock::wall_text());
-        deployment.components = components;
+        (deployment.components, deployment.host_file) = (components, overrides.host_file);
         let prepared = self.around.prepare(&deployment).map_err(named)?;
         deployment.begin.since = job::block_on(job::newest_attempt(&plan)).map_err(named)?;
 

@@ -1,6 +1,7 @@
 //! The life of a job in a host: prepared, run, and once more if that is what is wanted, until it has ended or the host does.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,6 +27,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 pub(super) struct Surroundings {
     pub(super) engine: Engine,
     pub(super) components: Components,
+    /// Defaults for what job files leave out, absolute.
+    pub(super) host_file: Option<PathBuf>,
     /// The host ends: what ends from now on, ends for that reason.
     pub(super) closing: AtomicBool,
 }

@@ -1,0 +1,44 @@
+//! What becomes of checkpoints when a job is cancelled, as the host's file says for all of its jobs.
+
+use crate::flights;
+use crate::harness::{Host, Place, assert_lines};
+
+/// Deploys the flights job, and cancels it when it has some checkpoints and output.
+fn cancelled(place: &Place, host: &Host<'_>) {
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_until("job", "checkpoints with output", |_| place.newest(1) >= 3 && !place.lines("out").is_empty());
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+}
+
+#[test]
+fn they_are_deleted_and_the_job_begins_anew_beside_its_output() {
+    let place = flights::place("rate = 2000");
+    place.write("host.toml", "format = 1\n[checkpoint]\non-cancel = \"delete\"\n");
+    let host = place.host_with(&["--host-file", "host.toml"]);
+    cancelled(&place, &host);
+    let left: Vec<_> = place.manifests(1).iter().map(|manifest| manifest.json["trigger"].clone()).collect();
+    assert_eq!((left, place.state_files(1).len()), (vec!["cancel".into()], 0), "an entry that says so, and no state");
+    let first = place.visible("out");
+    assert!(!first.is_empty());
+    place.set_job(&flights::job(""));
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_for("job", "FINISHED");
+    let both = place.visible("out");
+    assert!(first.iter().all(|(name, text)| both.get(name) == Some(text)), "what was published is as it was");
+    let second = both.iter().filter(|(name, _)| !first.contains_key(*name)).flat_map(|(_, text)| text.lines().map(str::to_owned));
+    assert_lines(second, flights::oracle(), "the second run");
+    assert!(place.newest(2) > 0);
+}
+
+#[test]
+fn otherwise_they_stay_and_the_job_goes_on_from_them() {
+    let place = flights::place("rate = 2000");
+    let host = place.host();
+    cancelled(&place, &host);
+    assert!(!place.state_files(1).is_empty());
+    place.set_job(&flights::job(""));
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_for("job", "FINISHED");
+    assert_lines(place.lines("out"), flights::oracle(), "before and after");
+}
