@@ -55,7 +55,7 @@ fn every_path_answers_and_refuses() {
 
     // Asking.
     host.running().wait_until("some checkpoints", || place.newest(1) >= 3);
-    let details = host.wait_for("job", "RUNNING");
+    let details = host.wait_until("job", "a good checkpoint", |details| !details["checkpoints"]["last-good"].is_null());
     assert_eq!(details["nodes"][0]["uid"], "flights", "{details}");
     assert!(details["checkpoints"]["last-good-age-seconds"].as_f64().is_some(), "{details}");
     refused(&host, "GET", "/v1/jobs/nobody", &nothing, 404, "not-found", "no job `nobody`");
