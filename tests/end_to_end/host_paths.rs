@@ -30,7 +30,7 @@ fn every_path_answers_and_refuses() {
     assert_eq!(host.http("GET", "/healthz", ""), (200, "ok\n".into()));
     assert_eq!(host.http("GET", "/readyz", ""), (200, "ok\n".into()));
     let document = ask(&host, "GET", "/v1/openapi.json", &nothing, 200);
-    assert_eq!(document["paths"].as_object().unwrap().len(), 15, "a new path is to be tested here");
+    assert_eq!(document["paths"].as_object().unwrap().len(), 16, "a new path is to be tested here");
     assert_eq!(ask(&host, "GET", "/v1/jobs", &nothing, 200), json!({ "jobs": [] }));
 
     // Deploying: components as the job file names them, relative to where it says that it lies.
@@ -90,6 +90,18 @@ fn every_path_answers_and_refuses() {
     let half = format!("/v1/components/{}", blake3::hash(&content[..1000]).to_hex());
     let (status, answer) = host.http_with("PUT", &half, "", &content[..1000]);
     assert_eq!((status, answer.contains("broken or cut off")), (422, true), "{answer}");
+
+    // Swapping.
+    let swap = "/v1/jobs/job/operators/parse/swap";
+    let report = ask(&host, "POST", swap, &json!({ "component": "reader@0.1.0" }), 200);
+    assert_eq!((&report["outcome"], &report["to"]["digest"]), (&"unchanged".into(), &parse["digest"]), "{report}");
+    refused(&host, "POST", swap, &json!({ "component": "nothing@0.1.0" }), 404, "not-found", "no component `nothing@0.1.0`");
+    refused(&host, "POST", swap, &json!({ "component": "reader@" }), 400, "bad-request", "`component` is none");
+    refused(&host, "POST", swap, &json!({ "component": "reader@0.1.0", "probation": "long" }), 400, "bad-request", "`probation`");
+    refused(&host, "POST", swap, &json!({ "component": "reader@0.1.0", "error-factor": -1 }), 400, "bad-request", "`error-factor`");
+    refused(&host, "POST", &swap.replace("parse", "out"), &json!({ "component": "reader@0.1.0" }), 404, "not-found", "no operator `out`");
+    let other = json!({ "component": "flights-delays@0.1.0", "dry-run": true });
+    refused(&host, "POST", swap, &other, 422, "component", "operator `parse`: the component that runs has the inputs");
 
     // Ending.
     refused(&host, "DELETE", "/v1/jobs/job", &nothing, 409, "conflict", "RUNNING");

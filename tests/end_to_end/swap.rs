@@ -2,11 +2,14 @@
 //! that has worked on it.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use serde_json::Value;
 
 use crate::evolve;
 use crate::harness::{Host, JobFile, Manifest, Place, Random, Running, assert_lines, guest, until};
+use crate::operator_state;
+use crate::ports;
 use crate::sums;
 
 const LINES: u64 = 60_000;
@@ -66,7 +69,12 @@ fn oracle(input: &[String]) -> Vec<String> {
 /// Checks that each number was told once and right. Returns for each, in order, the version that has told it.
 #[track_caller]
 fn versions(place: &Place, input: &[String], case: &str) -> Vec<String> {
-    let lines = place.lines("out");
+    versions_in(&place.lines("out"), input, case)
+}
+
+/// The same of lines that are not in one place.
+#[track_caller]
+fn versions_in(lines: &[String], input: &[String], case: &str) -> Vec<String> {
     let split: Vec<(&str, &str)> = lines.iter().map(|line| line.rsplit_once(',').expect("a version")).collect();
     assert_lines(split.iter().map(|(told, _)| (*told).to_owned()), oracle(input), case);
     let number = |told: &str| told.split(',').next().and_then(|number| number.parse::<u64>().ok()).expect("a number");
@@ -102,6 +110,16 @@ fn finish(host: &Host<'_>, place: &Place, job: &JobFile) {
     place.set_job(job);
     host.cofferdam(&["deploy", "job.toml"]).succeeds();
     host.wait_for("job", "FINISHED");
+}
+
+/// Waits until something is told of the job, and returns what.
+fn told(host: &Host<'_>, event: &str) -> String {
+    until(&format!("{event} of the job"), || {
+        let (_, answer) = host.http("GET", "/v1/jobs/job/events", "");
+        let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
+        let found = answer["events"].as_array().expect("events").iter().find(|other| other["event"] == event).cloned();
+        found.map(|found| found["text"].as_str().expect("a text").to_owned())
+    })
 }
 
 fn is_over(host: &Host<'_>) -> bool {
@@ -146,10 +164,11 @@ fn a_component_that_fails_is_taken_back_where_it_is() {
         let old = runs(&host, "tally");
         let report = host.json(&swap("tally", &file("fixture-tally-v2"), &[]));
         assert_eq!(report["outcome"], "swapped");
-        host.running().wait_for_stderr("operator `tally` goes on with the component that it had instead of `tally`");
-        let told = host.running().stderr();
-        assert!(told.contains("record 0x") && told.contains(reason), "{reason:?} is missing in {told}");
-        assert!(is_over(&host) && runs(&host, "tally") == old);
+        let told = told(&host, "taken-back");
+        let goes_on = "operator `tally` goes on with the component that it had instead of `tally` 0.1.0 (";
+        assert!(told.starts_with(goes_on) && told.contains(": record 0x") && told.contains(reason), "{reason:?} is missing in {told}");
+        host.wait_until("job", "the end of the swap", |details| details["swap"].is_null());
+        assert_eq!((runs(&host, "tally"), &host.describe("job")["swaps"]["taken-back"]), (old.clone(), &1.into()));
         let newest = place.newest(1);
         host.running().wait_until("a checkpoint", || place.newest(1) > newest + 1);
         assert_eq!(newest_digest(&place, "tally"), old);
@@ -168,12 +187,12 @@ fn a_component_that_fails_is_taken_back_where_it_is() {
 fn a_component_that_fails_is_taken_back_to_the_checkpoint_before_it() {
     let settings = "config = { bad = 9000, how = \"trap\" }";
     let (place, input) = place(67, &job("rate = 3000", settings));
-    let mut host = host(&place, "2");
+    let host = host(&place, "2");
     let old = runs(&host, "tally");
     let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--way-back", "rewind"]));
     let end = position(&place, &report["checkpoint"]);
-    host.running().wait_for_stderr("operator `tally` goes on with the component that it had");
-    assert!(host.running().stderr().contains("record 0x") && host.running().stderr().contains("trapped: "), "{}", host.running().stderr());
+    let told = told(&host, "taken-back");
+    assert!(told.contains(": record 0x") && told.contains("trapped: "), "{told}");
     host.wait_until("job", "another attempt", |details| details["attempt"] == 2 && details["state"] == "RUNNING");
     let details = host.describe("job");
     assert_eq!((&details["restored-from"], runs(&host, "tally")), (&report["checkpoint"], old), "{details}");
@@ -194,8 +213,9 @@ fn a_component_on_probation_is_taken_back_by_a_host_that_was_killed_meanwhile() 
     host = place.host();
     host.wait_for("job", "RUNNING");
     assert_eq!((runs(&host, "tally"), newest_digest(&place, "tally")), (report["to"]["digest"].clone(), report["to"]["digest"].clone()));
-    host.running().wait_for_stderr("operator `tally` goes on with the component that it had");
-    assert!(is_over(&host) && runs(&host, "tally") == old);
+    told(&host, "taken-back");
+    host.wait_until("job", "the end of the swap", |details| details["swap"].is_null());
+    assert_eq!(runs(&host, "tally"), old);
     let later = place.manifests(1).into_iter().filter(|manifest| manifest.checkpoint > newest);
     assert!(later.map(|manifest| manifest.json["trigger"].clone()).all(|trigger| trigger != "swap"), "nothing was swapped again");
     finish(&host, &place, &job("", settings));
@@ -225,10 +245,10 @@ fn with_rewind_nothing_is_published_until_the_probation_is_over() {
 fn a_component_that_rejects_more_records_than_the_old_one_is_taken_back() {
     let settings = "config = { bad = 6000, how = \"error\" }\non-error = \"skip\"";
     let (place, input) = place(69, &job("rate = 3000", settings));
-    let mut host = host(&place, "2");
+    let host = host(&place, "2");
     host.json(&swap("tally", &file("fixture-tally-v2"), &[]));
-    host.running().wait_for_stderr(" records have failed, and 0 of ");
-    assert!(host.running().stderr().contains("which rejected a record: "), "{}", host.running().stderr());
+    let told = told(&host, "taken-back");
+    assert!(told.contains(" records have failed, and 0 of ") && told.contains("which rejected a record: "), "{told}");
     finish(&host, &place, &job("", settings));
     let lines = place.lines("out").len() as u64;
     let failed = input.len() as u64 - lines;
@@ -264,10 +284,20 @@ fn what_does_not_fit_is_refused_and_nothing_stops() {
 
 #[test]
 fn state_goes_from_version_to_version_and_back_while_the_job_runs() {
-    let input = sums::input(&mut Random::new(71), 0, LINES);
-    let rates = ["rate = 2000", "rate = 50"];
-    let slow = |version: &str| evolve::job(version, rates).checkpoint("interval = \"40ms\"\ndir = \"checkpoints\"\nnum-retained = 10000");
-    let place = Place::new(&slow("v1"));
+    state_goes_from_version_to_version_and_back(71, "");
+}
+
+#[test]
+fn state_goes_from_version_to_version_and_back_however_checkpoints_are_kept() {
+    let settings = "incremental = false\nmemory-threshold = \"20KiB\"\nlocal-recovery = true\nlocal-recovery-dir = \"local\"";
+    state_goes_from_version_to_version_and_back(79, settings);
+}
+
+fn state_goes_from_version_to_version_and_back(seed: u64, settings: &str) {
+    let input = sums::input(&mut Random::new(seed), 0, LINES);
+    let settings = format!("interval = \"40ms\"\ndir = \"checkpoints\"\nnum-retained = 10000\n{settings}");
+    let slow = evolve::job("v1", ["rate = 2000", "rate = 50"]).checkpoint(&settings);
+    let place = Place::new(&slow);
     place.write_lines("input.txt", &input);
     place.write_lines("rules.txt", evolve::rules());
     let mut host = place.host();
@@ -298,9 +328,45 @@ fn state_goes_from_version_to_version_and_back_while_the_job_runs() {
     to(&mut host, "v2-back", "v3", &["--probation", "0s"]);
     some_more(&mut host);
     assert_eq!(host.describe("job")["attempt"], 1);
-    finish(&host, &place, &evolve::job("v3", evolve::FAST));
+    finish(&host, &place, &evolve::job("v3", evolve::FAST).checkpoint(&settings));
     ends.push(("v3", [input.len(), evolve::rules().len()]));
     evolve::check(&place.lines("out"), &input, &ends);
+}
+
+/// The same component with another digest: a custom section more.
+fn variant(place: &Place, component: &str) -> String {
+    let bytes = fs::read(guest(component)).expect("it was built");
+    place.write("variant.wasm", [&bytes[..], &[0, 3, 1, b'n', 0]].concat());
+    place.path("variant.wasm").to_string_lossy().into_owned()
+}
+
+#[test]
+fn what_is_kept_in_memory_or_equal_on_all_subtasks_goes_back_by_rewind_only() {
+    let input = sums::input(&mut Random::new(76), 0, LINES);
+    let memory = |rate: &str| operator_state::counts("fixture-local-memory", rate, "");
+    let counts = Place::new(&memory("rate = 3000"));
+    counts.write_lines("input/a", &input);
+    let rate = "rate = 4000";
+    for (place, rest, operator, component, why) in [
+        (counts, memory(""), "counts", "fixture-local-memory", "has a snapshot hook, so it keeps memory from batch to batch"),
+        (ports::place_of_enrich(rate, ""), ports::enrich("", ""), "carriers", "enrich-carriers", "must be the same on all subtasks"),
+    ] {
+        let mut host = place.host();
+        host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+        host.running().wait_until("some checkpoints", || place.newest(1) > 10);
+        let component = variant(&place, component);
+        host.cofferdam(&swap(operator, &component, &[])).ends_with(4).says(&[why, "--way-back rewind"]);
+        let report = host.json(&swap(operator, &component, &["--way-back", "rewind", "--probation", "200ms"]));
+        host.wait_until("job", "the end of the probation", |details| details["swap"].is_null());
+        let newest = place.newest(1);
+        host.running().wait_until("more checkpoints", || place.newest(1) > newest + 5);
+        assert_eq!((newest_digest(&place, operator), host.describe("job")["attempt"].clone()), (report["to"]["digest"].clone(), 1.into()));
+        finish(&host, &place, &rest);
+        match operator {
+            "counts" => operator_state::check(&place.lines("out"), &input, |_| false),
+            _ => ports::check_enriched(&place, "swapped"),
+        }
+    }
 }
 
 #[test]
@@ -326,6 +392,39 @@ fn a_value_that_can_not_be_migrated_takes_the_swap_back() {
     evolve::check(&place.lines("out"), &input, &[("v2", [input.len(), evolve::rules().len()])]);
 }
 
+#[test]
+fn a_savepoint_after_a_swap_goes_on_with_the_new_component_when_all_else_is_gone() {
+    for (seed, way_back) in [(77, "forward"), (78, "rewind")] {
+        let (place, input) = place(seed, &job("rate = 6000", GOOD));
+        let host = host(&place, "2");
+        let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--way-back", way_back, "--probation", "1h"]));
+        let savepoint = &["savepoint", "job", "savepoints"];
+        if way_back == "rewind" {
+            let words = ["the swap of operator `tally` could not be undone once a savepoint's checkpoint is committed", "ask again"];
+            host.cofferdam(savepoint).ends_with(10).says(&words);
+            assert_eq!(report["checkpoint"], place.newest(1), "nothing is committed that can't be undone");
+        } else {
+            host.json(savepoint);
+            assert!(!is_over(&host), "the probation goes on");
+        }
+        // This ends the probation: what has not failed until then stays.
+        let saved = host.json(&["stop", "job", "--savepoint", "savepoints"]);
+        assert_eq!(host.describe("job")["state"], "STOPPED");
+        assert!(is_over(&host) && runs(&host, "tally") == report["to"]["digest"]);
+        host.end().succeeds();
+        let [first, end] = [&report["checkpoint"], &saved["checkpoint"]].map(|checkpoint| position(&place, checkpoint));
+        let before = place.lines("out");
+        for gone in ["checkpoints", "out", "data"] {
+            fs::remove_dir_all(place.path(gone)).unwrap();
+        }
+        fs::remove_file(place.path("job.toml")).unwrap();
+        place.cofferdam(&["run", "-s", saved["location"].as_str().unwrap()]).succeeds().says(&["starting run 1 from savepoint"]);
+        let versions = versions_in(&[before, place.lines("out")].concat(), &input, way_back);
+        assert!(first < end && end < input.len(), "both have worked, and something was left: {first}, {end}");
+        assert!(versions[..first].iter().all(|version| version == "v1") && versions[first..].iter().all(|version| version == "v2"));
+    }
+}
+
 /// When the host is killed.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
@@ -340,7 +439,7 @@ enum Moment {
 fn kill_at(moment: Moment, place: &Place, host: &mut Host<'_>, command: &mut Running) {
     let of_swaps = || place.manifests(1).iter().filter(|manifest| manifest.json["trigger"] == "swap").count();
     let before = of_swaps();
-    let intended = || std::fs::read_to_string(place.path("data/jobs/job/job.json")).is_ok_and(|text| text.contains("\"probation-ms\""));
+    let intended = || fs::read_to_string(place.path("data/jobs/job/job.json")).is_ok_and(|text| text.contains("\"probation-ms\""));
     host.running().wait_until("the moment to kill", || match moment {
         Moment::Intended => intended() || command.has_ended(),
         Moment::Committed(more) => of_swaps() >= before + more || command.has_ended(),

@@ -30,6 +30,8 @@ struct Metrics {
     state: Gauges,
     parallelism: Gauges,
     restarts: Counters,
+    swaps: Counters,
+    taken_back: Counters,
     completed: Counters,
     failed: Counters,
     in_a_row: Gauges,
@@ -56,6 +58,13 @@ impl Metrics {
             state: gauges(r, "job_state", "1 for the state in which the job is", None),
             parallelism: gauges(r, "job_parallelism", "Worker threads of the job", None),
             restarts: counters(r, "job_restarts", "Attempts that failed and were followed by another", None),
+            swaps: counters(r, "job_swaps", "Components that have taken an operator over", None),
+            taken_back: counters(
+                r,
+                "job_swaps_taken_back",
+                "Components that have failed on probation, or before they had taken over",
+                None,
+            ),
             completed: counters(r, "job_checkpoints_completed", "Checkpoints committed", None),
             failed: counters(r, "job_checkpoints_failed", "Checkpoints that failed", None),
             in_a_row: gauges(r, "job_checkpoints_failed_in_a_row", "Checkpoints that failed since the last good one", None),
@@ -76,6 +85,8 @@ impl Metrics {
         self.state.get_or_create(&with("state", job.overview.state.name())).set(1.0);
         self.parallelism.get_or_create(&labels).set(job.overview.parallelism.into());
         self.restarts.get_or_create(&labels).inc_by(job.overview.restarts);
+        self.swaps.get_or_create(&labels).inc_by(job.swaps.done);
+        self.taken_back.get_or_create(&labels).inc_by(job.swaps.taken_back);
         let checkpoints = &job.checkpoints;
         self.completed.get_or_create(&labels).inc_by(checkpoints.completed);
         self.failed.get_or_create(&labels).inc_by(checkpoints.failed);

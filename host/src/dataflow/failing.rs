@@ -210,7 +210,7 @@ impl OperatorStage {
     }
 
     /// Has an instance ready whose calls may take as long as `time`: a fresh one if the one at hand is spent.
-    pub(super) fn ready(&mut self, spent: bool, time: Duration) -> Result<()> {
+    fn ready(&mut self, spent: bool, time: Duration) -> Result<()> {
         if spent {
             return self.renew(time);
         }

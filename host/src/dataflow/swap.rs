@@ -70,7 +70,7 @@ impl OperatorStage {
             trial.add_old(counts.records_in(), counts.records_failed());
         }
         self.trial.clone_from(&swap.trial);
-        if let Err(unopened) = self.install(&swap.to, state, outputs) {
+        if let Err(unopened) = self.install(Arc::clone(&swap.to.component), state, outputs) {
             let error = self.place.error(OPENING, &unopened.failure, Blame::Operator);
             return self.go_back_from(error, unopened.state, unopened.outputs);
         }
@@ -109,8 +109,11 @@ impl OperatorStage {
         if self.trial.as_ref().is_some_and(|trial| trial.back.is_none()) {
             return Err(self.blame(whole, failure));
         }
-        let error = self.guilty(whole, failure)?;
-        self.fail_trial(error)
+        let batch = self.place.error(&format!("a batch of {} records", whole.batch.len()), &failure, Blame::Operator);
+        match self.guilty(whole, failure) {
+            Ok(found) => self.fail_trial(found.unwrap_or(batch)),
+            Err(unopened) => self.go_back_from(batch, unopened.state, unopened.outputs),
+        }
     }
 
     /// The component on probation has failed, of which nothing is left: the old one takes over.
@@ -131,23 +134,26 @@ impl OperatorStage {
         self.fail_trial(Error::new(Kind::Job, message))
     }
 
-    /// Finds the record to blame for a failed batch, as the end of its shortest beginning that fails. Nothing that is tried stays.
-    fn guilty(&mut self, whole: &Arrived<'_>, failure: Failure) -> Result<Error> {
-        let batch = |stage: &Self, failure: &Failure| {
-            stage.place.error(&format!("a batch of {} records", whole.batch.len()), failure, Blame::Operator)
-        };
+    /// Finds the record to blame for a failed batch, as the end of its shortest beginning that fails; none where that takes too long.
+    /// Nothing that is tried stays.
+    fn guilty(&mut self, whole: &Arrived<'_>, failure: Failure) -> Result<Option<Error>, Box<Unopened>> {
         if let Some(record) = failure.record {
-            return Ok(self.place.error(&whole.describe(record), &failure, Blame::Record));
+            return Ok(Some(self.place.error(&whole.describe(record), &failure, Blame::Record)));
         }
-        if failure.cause == Cause::Limit(Limit::Time) && whole.batch.len() > 1 {
-            // It has taken long enough.
-            return Ok(batch(self, &failure));
-        }
+        let is_late = |failure: &Failure| failure.cause == Cause::Limit(Limit::Time);
         let (mut good, mut bad, mut last) = (0, whole.batch.len(), failure);
         let mut spent = true;
         while bad - good > 1 {
+            if is_late(&last) {
+                return Ok(None);
+            }
+            if spent {
+                let (component, (state, outputs)) = (Arc::clone(&self.place.component), self.dismiss());
+                self.install(component, state, outputs)?;
+            }
+            let time = self.place.settings.limits.time.min(PROBE_TIME);
+            self.instance().set_time(time);
             let middle = good + (bad - good) / 2;
-            self.ready(spent, self.place.settings.limits.time.min(PROBE_TIME))?;
             let tried = self.instance().rehearse(u32::from(whole.port), &mut part(whole.batch, 0, middle));
             spent = tried.is_err();
             match tried {
@@ -155,7 +161,7 @@ impl OperatorStage {
                 Err(failure) => (bad, last) = (middle, failure),
             }
         }
-        Ok(self.place.error(&whole.describe(bad - 1), &last, Blame::Record))
+        Ok(Some(self.place.error(&whole.describe(bad - 1), &last, Blame::Record)))
     }
 
     /// Ends the instance; what was lent to it is handed back.
@@ -164,12 +170,11 @@ impl OperatorStage {
         self.instance.take().expect("there is an instance between calls").into_parts()
     }
 
-    /// Opens an instance of another component over state that is arranged for it.
-    fn install(&mut self, version: &Version, state: SubtaskState, outputs: Vec<Outbox>) -> Result<(), Box<Unopened>> {
+    /// Opens an instance of a component over state that is arranged for it.
+    fn install(&mut self, component: Arc<Component>, state: SubtaskState, outputs: Vec<Outbox>) -> Result<(), Box<Unopened>> {
         let OperatorPlace { context, settings, .. } = &self.place;
-        let instance = Instance::open(&version.component, context, settings.limits, settings.on_error, state, outputs)?;
-        self.instance = Some(instance);
-        self.place.component = Arc::clone(&version.component);
+        self.instance = Some(Instance::open(&component, context, settings.limits, settings.on_error, state, outputs)?);
+        self.place.component = component;
         Ok(())
     }
 
@@ -189,6 +194,7 @@ impl OperatorStage {
         let back = trial.back.as_ref().expect("there is a way back");
         state.arrange(&back.arrangement);
         // The attempt fails then, and the next one begins with the old component all the same.
-        self.install(back, state, outputs).map_err(|unopened| self.place.error(OPENING, &unopened.failure, Blame::Operator))
+        let installed = self.install(Arc::clone(&back.component), state, outputs);
+        installed.map_err(|unopened| self.place.error(OPENING, &unopened.failure, Blame::Operator))
     }
 }

@@ -212,10 +212,10 @@ impl Controller {
             ended: self.reading.is_empty(),
             stop: matches!(self.ending, Some(End::Stop { .. })),
             savepoint: self.savepoints.wanted(),
-            still: self.savepoints.holds(),
+            hold: self.savepoints.hold(),
             awaited,
             swap: self.swaps.is_due(clock::now()),
-            undoable: self.swaps.undoable().is_some(),
+            probation: self.swaps.may_rewind().is_some(),
         }
     }
 
@@ -229,7 +229,7 @@ impl Controller {
         self.epoch += 1;
         self.savepoints.triggered(epoch, trigger);
         match trigger {
-            Trigger::Savepoint if self.savepoints.holds() => self.control.stop(epoch),
+            Trigger::Savepoint if self.savepoints.hold() => self.control.stop(epoch),
             Trigger::Interval | Trigger::Savepoint | Trigger::Cancel => self.control.trigger(epoch),
             Trigger::Stop => self.control.stop(epoch),
             Trigger::Swap => self.trigger_swap(epoch),

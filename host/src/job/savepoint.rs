@@ -55,7 +55,7 @@ impl Savepoints {
     }
 
     /// Whether the job holds still, because it is to end once one is whole: then nothing may come after its checkpoint.
-    pub(super) fn holds(&self) -> bool {
+    pub(super) fn hold(&self) -> bool {
         let holds = |asked: &Asked| matches!(asked.stage, Stage::Triggered(..) | Stage::Writing(_)) && asked.order.then == Then::Stop;
         self.asked.iter().any(holds)
     }
@@ -128,7 +128,8 @@ impl Controller {
             Ok(Opened::There(saved)) => return self.saved(trigger_id, Ok(saved)),
             Err(error) => return self.saved(trigger_id, Err(error)),
         };
-        let (is_ending, undoable) = (self.ending.is_some() || self.savepoints.holds(), self.swaps.undoable().map(str::to_owned));
+        let is_ending = self.ending.is_some() || self.savepoints.hold();
+        let on_probation = self.swaps.may_rewind().map(str::to_owned);
         let Some(asked) = self.savepoints.named(trigger_id) else { return };
         match asked.order.then {
             Then::Drain if self.ending == Some(End::Drain) => asked.stage = Stage::Waiting(target),
@@ -137,7 +138,7 @@ impl Controller {
                 self.saved(trigger_id, Err(error));
             }
             // Once the job ends, so does the probation.
-            Then::GoOn if let Some(operator) = undoable => {
+            Then::GoOn if let Some(operator) = on_probation => {
                 let message = format!("the swap of operator `{operator}` could not be undone once a savepoint's checkpoint is committed");
                 let error = Error::new(Kind::Conflict, message);
                 self.saved(trigger_id, Err(error.help("ask again when its probation is over, of which the job's log tells")));
@@ -184,13 +185,13 @@ impl Controller {
 
     /// A savepoint is done, or will not be.
     pub(super) fn saved(&mut self, trigger_id: &str, saved: Result<Saved>) {
-        let held = self.savepoints.holds();
+        let held = self.savepoints.hold();
         for order in self.savepoints.take(|asked| asked.order.trigger_id == trigger_id) {
             self.savepoints.stopped |= order.then == Then::Stop && saved.is_ok();
             // Nobody may wait any more.
             order.reply.send(saved.clone()).unwrap_or(());
         }
-        if held && !self.savepoints.holds() && !self.savepoints.stopped {
+        if held && !self.savepoints.hold() && !self.savepoints.stopped {
             self.control.go_on();
         }
     }

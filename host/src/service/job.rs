@@ -11,6 +11,7 @@ use super::event::{Event, Happened};
 use super::journal::Journal;
 use super::savepoints::Savepoints;
 use super::state::JobState;
+use super::swap::SwapCounts;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Metrics, Order, Progress, SwapReport};
@@ -58,6 +59,7 @@ pub(super) struct Live {
     orders: Option<UnboundedSender<Order>>,
     /// It was told to stop only to begin again.
     pub(super) begins_again: bool,
+    pub(super) swaps: SwapCounts,
     /// What has come of a swap whose component is on probation.
     pub(super) swapped: Option<SwapReport>,
 }
@@ -82,6 +84,7 @@ impl Live {
             metrics: None,
             orders: None,
             begins_again: false,
+            swaps: SwapCounts::default(),
             swapped: None,
         };
         // If it can't be understood any more, the job fails when it begins.

@@ -26,5 +26,5 @@ pub use journal::Entry;
 pub use log::{Log, LogLine, LogReader};
 pub use savepoints::SavepointWanted;
 pub use state::{Fault, JobState};
-pub use swap::Intended;
+pub use swap::{Intended, SwapCounts};
 pub use view::{CheckpointHealth, JobDetails, JobOverview, NodeView, Operation, OperatorComponent, SavepointView, Status, StatusId};

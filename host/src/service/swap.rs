@@ -35,6 +35,16 @@ pub struct Intended {
     pub error_factor: f64,
 }
 
+/// Swaps of a job in this host's process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct SwapCounts {
+    /// Components that have taken an operator over.
+    pub done: u64,
+    /// Components that have failed on probation, or before they had taken over.
+    pub taken_back: u64,
+}
+
 impl Intended {
     fn request(&self, component: PathBuf, dry_run: bool) -> SwapRequest {
         let Intended { operator, probation_ms, way_back, error_factor, .. } = self.clone();

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::deployment::Ended;
 use super::job::{Job, Live};
 use super::state::{Fault, JobState};
-use super::swap::Intended;
+use super::swap::{Intended, SwapCounts};
 
 /// A job in the list of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -53,6 +53,8 @@ pub struct JobDetails {
     pub checkpoints: CheckpointHealth,
     /// Its operators' components.
     pub components: Vec<OperatorComponent>,
+    /// Swaps in this host's process.
+    pub swaps: SwapCounts,
     /// A swap that is not over.
     pub swap: Option<Intended>,
     /// Its nodes, in topological order.
@@ -188,6 +190,7 @@ impl Job {
             restored_from: live.restored_from,
             checkpoints: live.checkpoints(),
             components: deployment.components.iter().map(component).collect(),
+            swaps: live.swaps,
             swap: deployment.swap,
             nodes: live.node_views(),
             last_error: live.last_error.clone(),

@@ -18,8 +18,8 @@ impl Observer for Watcher {
         }
         // What is written down is locked before where it stands.
         match notice {
-            Notice::TakenBack { component, .. } => return self.0.swap_is_over(component, false),
-            Notice::Kept { component, .. } => return self.0.swap_is_over(component, true),
+            Notice::TakenBack { component, .. } => self.0.swap_is_over(component, false),
+            Notice::Kept { component, .. } => self.0.swap_is_over(component, true),
             _ => {}
         }
         let mut live = self.0.live();
@@ -46,9 +46,12 @@ impl Observer for Watcher {
                 live.reason = None;
                 live.enter(JobState::Running);
             }
-            Notice::Swapped { report } => live.swapped = Some((**report).clone()),
-            Notice::TakenBack { .. }
-            | Notice::Kept { .. }
+            Notice::Swapped { report } => {
+                live.swaps.done += 1;
+                live.swapped = Some((**report).clone());
+            }
+            Notice::TakenBack { .. } => live.swaps.taken_back += 1,
+            Notice::Kept { .. }
             | Notice::Unchecked
             | Notice::InMemory
             | Notice::FellBack { .. }

@@ -48,6 +48,31 @@ fn a_call_that_fails_leaves_the_lists_as_they_were() {
 }
 
 #[test]
+fn rewritten_in_memory_a_list_is_what_the_guest_sees_and_what_is_saved() {
+    let before = [vec![(UNION, Arc::new(column(&["a"])))], vec![(UNION, Arc::new(column(&["b", "c"])))]];
+    let mut state = spread(&states(), &before, Maps::new(), 2).unwrap().remove(1);
+    state.update(LIST, column(&["d", "too large"]));
+    state.commit();
+    let mut double = |values: &Column| match values.iter().position(|value| value.len() > 1) {
+        Some(value) => Err(Unwritten { value: Some(value), cause: ListTooLong { most: 0 } }),
+        None => {
+            let mut doubled = Column::default();
+            values.iter().for_each(|value| doubled.push(&[value, value].concat()));
+            Ok(doubled)
+        }
+    };
+    assert_eq!(state.rewrite(UNION, &mut double).unwrap(), 2, "as many as it saves");
+    assert_eq!(state.rewrite(LIST, &mut double).unwrap_err().value, Some(1));
+    assert_eq!(
+        (text(state.get(UNION).unwrap()), text(state.get(LIST).unwrap())),
+        (vec!["aa".into(), "bb".into(), "cc".into()], vec!["d".into(), "too large".to_owned()])
+    );
+    state.save_anew();
+    let lists = state.freeze().lists.unwrap();
+    assert_eq!((own(&lists, UNION), own(&lists, LIST)), (vec!["bb".into(), "cc".into()], vec!["d".into(), "too large".to_owned()]));
+}
+
+#[test]
 fn a_snapshot_is_taken_of_what_has_changed_and_stays_as_it_was() {
     let mut state = OperatorState::new(&states());
     assert!(state.freeze().lists.is_none());

@@ -33,6 +33,12 @@ fn declare() -> Vec<StateDescriptor> {
     states
 }
 
+/// The same with one more.
+fn arranged() -> Vec<StateDescriptor> {
+    let new = StateDescriptor::new("new", StateKind::Value, Schema::text(), 1);
+    states().iter().cloned().chain([new]).collect()
+}
+
 const VALUE: usize = 0;
 const LIST: usize = 1;
 const MAP: usize = 2;
@@ -59,6 +65,8 @@ pub(crate) enum Step {
     Freeze,
     Advance(usize),
     Sweep,
+    /// Another component takes over.
+    Arrange,
 }
 
 pub(crate) fn call() -> Batch {
@@ -239,6 +247,7 @@ impl Oracle {
                 return;
             }
             Step::Sweep => return state.sweep(),
+            Step::Arrange => return state.arrange(&arranged()),
             _ => unreachable!("not a change"),
         }
         write(state, call, step);
@@ -367,6 +376,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Freeze),
         3 => (0usize..5).prop_map(Step::Advance),
         3 => Just(Step::Sweep),
+        1 => Just(Step::Arrange),
     ]
 }
 
@@ -425,7 +435,7 @@ pub(crate) fn check(mut state: KeyedState, steps: &[Step]) -> Result<(), TestCas
                     snapshots.take(slice, &call, now.now);
                 }
             }
-            Step::Sweep if state.is_dirty() => {}
+            Step::Sweep | Step::Arrange if state.is_dirty() => {}
             change => now.apply(change, &mut state, &call),
         }
         prop_assert_eq!(seen(&state, now.now), now.seen(&call, now.now));

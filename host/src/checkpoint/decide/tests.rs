@@ -292,6 +292,26 @@ fn a_finished_merge_takes_the_place_of_its_inputs() {
 }
 
 #[test]
+fn what_is_written_anew_leaves_nothing_of_before_not_even_by_a_merge_under_way() {
+    let mut lists = lists(1, &one_lane(&[10; 9]));
+    let merge = lists.next_merge().unwrap();
+    lists.begin_afresh("count");
+    assert!(lists.files("count").is_empty());
+    let newer = sized(10, 0, 1, 7);
+    lists.add("count", std::slice::from_ref(&newer));
+    let inputs = merge.inputs.iter().map(|file| file.path.clone()).collect();
+    lists.finish(Merged { operator: "count".into(), inputs, files: vec![sized(9, 0, 1, 80)] }).unwrap();
+    assert_eq!(lists.files("count"), [newer]);
+    // Another one that has failed in vain.
+    (11..19).for_each(|epoch| lists.add("count", &[sized(epoch, 0, 1, 7)]));
+    lists.next_merge().unwrap();
+    lists.begin_afresh("count");
+    lists.give_up("count");
+    lists.add("count", &one_lane(&[10; 9]));
+    assert_eq!(lists.next_merge().unwrap().inputs.len(), 9);
+}
+
+#[test]
 fn after_a_change_of_parallelism_all_becomes_a_base_in_the_new_ranges() {
     let old = (1..=4).flat_map(|epoch| (0..3).map(move |subtask| sized(epoch, subtask, 3, 10)));
     let new = (5..=9).flat_map(|epoch| (0..2).map(move |subtask| sized(epoch, subtask, 2, 10)));

@@ -61,13 +61,13 @@ pub(super) struct Wishes {
     /// A savepoint was asked for.
     pub(super) savepoint: bool,
     /// Nothing is to come after a savepoint that is under way.
-    pub(super) still: bool,
+    pub(super) hold: bool,
     /// Sources wait for one with this number or a higher one.
     pub(super) awaited: Option<u64>,
     /// A swap is to fall, or to be settled.
     pub(super) swap: bool,
     /// A component is on probation that can be undone only as long as nothing is committed.
-    pub(super) undoable: bool,
+    pub(super) probation: bool,
 }
 
 /// What a failure comes to.
@@ -92,7 +92,7 @@ impl Cycle {
     /// What to trigger now, if anything. The last one waits for no other: what is under way then becomes part of it.
     pub(super) fn due(&self, now: Instant, wishes: Wishes) -> Option<Trigger> {
         match wishes {
-            _ if self.closing || wishes.still => None,
+            _ if self.closing || wishes.hold => None,
             Wishes { ended: true, .. } => Some(Trigger::EndOfInput),
             Wishes { stop: true, .. } => Some(Trigger::Stop),
             // Whoever asks for one has reasons not to wait.
@@ -167,7 +167,7 @@ impl Cycle {
 
     /// When the next one is to be triggered, as far as that is known.
     fn next(&self, now: Instant, wishes: Wishes) -> Option<Instant> {
-        if self.closing || wishes.still || wishes.undoable || self.running().count() >= self.settings.max_concurrent {
+        if self.closing || wishes.hold || wishes.probation || self.running().count() >= self.settings.max_concurrent {
             return None;
         }
         // What sources wait for may be under way.

@@ -156,7 +156,7 @@ fn the_last_one_waits_for_no_other_and_has_no_limit_of_time() {
     for (ended, trigger) in [(true, Trigger::EndOfInput), (false, Trigger::Stop)] {
         let mut life = life(|settings| (settings.min_pause, settings.tolerable_failures) = (SECOND * 99, 1));
         life.triggers(10, 1);
-        let wishes = Wishes { ended, stop: true, savepoint: true, awaited: Some(1), swap: true, undoable: true, ..Wishes::default() };
+        let wishes = Wishes { ended, stop: true, savepoint: true, awaited: Some(1), swap: true, probation: true, ..Wishes::default() };
         assert_eq!(life.cycle.due(life.at(11), wishes), Some(trigger));
         life.trigger(11, 2, trigger);
         // Nor has one that becomes part of it.
@@ -194,7 +194,7 @@ fn a_savepoint_is_due_at_once_and_its_failure_is_no_failure_of_the_job() {
 #[test]
 fn while_the_job_holds_still_for_a_savepoint_nothing_is_triggered() {
     let life = life(|_| ());
-    let wishes = Wishes { still: true, ended: true, stop: true, savepoint: true, awaited: Some(1), swap: true, undoable: true };
+    let wishes = Wishes { hold: true, ended: true, stop: true, savepoint: true, awaited: Some(1), swap: true, probation: true };
     assert_eq!((life.cycle.due(life.at(50), wishes), life.wake(50, wishes)), (None, None));
 }
 
@@ -202,13 +202,13 @@ fn while_the_job_holds_still_for_a_savepoint_nothing_is_triggered() {
 fn a_swap_has_its_checkpoint_at_once_and_others_wait_while_it_can_be_undone() {
     let mut life = life(|settings| (settings.min_pause, settings.tolerable_failures) = (SECOND * 99, 1));
     life.triggers(10, 1);
-    let swap = Wishes { swap: true, undoable: true, ..Wishes::default() };
+    let swap = Wishes { swap: true, probation: true, ..Wishes::default() };
     assert_eq!(life.cycle.due(life.at(11), swap), Some(Trigger::Swap), "whatever else is under way");
     life.trigger(11, 2, Trigger::Swap);
     life.commits(12, 2);
-    let hold = Wishes { swap: false, ..swap };
-    assert_eq!((life.cycle.due(life.at(500), hold), life.wake(12, hold)), (None, None));
-    assert_eq!(life.cycle.due(life.at(500), Wishes { stop: true, ..hold }), Some(Trigger::Stop));
+    let probation = Wishes { swap: false, ..swap };
+    assert_eq!((life.cycle.due(life.at(500), probation), life.wake(12, probation)), (None, None));
+    assert_eq!(life.cycle.due(life.at(500), Wishes { stop: true, ..probation }), Some(Trigger::Stop));
     assert_eq!(life.cycle.due(life.at(500), Wishes::default()), Some(Trigger::Interval), "nothing is closed");
 }
 

@@ -69,8 +69,8 @@ impl Swaps {
         self.get().is_some_and(|swapping| swapping.is_due(now))
     }
 
-    /// The operator of a swap that can be undone only as long as nothing is committed for its own sake.
-    pub(super) fn undoable(&self) -> Option<&str> {
+    /// The operator of the swap at hand, if that can be undone only as long as nothing is committed.
+    pub(super) fn may_rewind(&self) -> Option<&str> {
         self.get().filter(|swapping| swapping.request.way_back == WayBack::Rewind).map(|swapping| &*swapping.request.operator)
     }
 

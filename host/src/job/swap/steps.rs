@@ -37,7 +37,7 @@ impl Controller {
 
     /// Refuses a swap that would come when the job ends, or holds still so that it can.
     fn require_no_end(&self) -> Result<()> {
-        if self.ending.is_none() && !self.savepoints.holds() {
+        if self.ending.is_none() && !self.savepoints.hold() {
             return Ok(());
         }
         Err(Error::new(Kind::Conflict, "the job is ending").help("begin it again with the new component"))
