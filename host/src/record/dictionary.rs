@@ -103,7 +103,7 @@ mod tests {
             found
         };
         for round in 0..2 * u64::from(GENERATIONS) {
-            assert_eq!(insert(round % 7 << 40, 5), Err(5), "round {round}");
+            assert_eq!(insert((round % 7) << 40, 5), Err(5), "round {round}");
         }
     }
 }

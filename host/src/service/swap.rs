@@ -116,7 +116,8 @@ impl Job {
         if is_to_run && self.live().is_listening() {
             return Ok(());
         }
-        let message = format!("job `{}` is {}", self.name(), self.live().state.name());
+        let is = if deployment.saving.is_some() { "about to stop" } else { self.live().state.name() };
+        let message = format!("job `{}` is {is}", self.name());
         Err(Error::new(Kind::Conflict, message)
             .help("an operator can be swapped while the job runs; otherwise deploy it with the new component"))
     }
