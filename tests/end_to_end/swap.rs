@@ -262,7 +262,7 @@ fn what_does_not_fit_is_refused_and_nothing_stops() {
     let old = runs(&host, "tally");
     for (operator, component, code, words) in [
         ("tally", "fixture-pairs", 4, "the component that runs has the inputs `numbers`, the new one `lines`"),
-        ("tally", "fixture-evolve-v1", 4, "state `count` is there, but the new component does not declare it"),
+        ("tally", "fixture-maps", 4, "state `count` is there, but the new component does not declare it"),
         ("tally", "fixture-sum", 4, "state `count` is of kind reducing in the component that runs and value in the new one"),
         // It wants a `config`, which the job file does not have.
         ("tally", "fixture-tally-v2", 4, "opening the new component: failed: "),
