@@ -54,7 +54,9 @@ fn wipe(dir: &Path) -> io::Result<()> {
     for entry in entries {
         let path = entry?.path();
         // What has no lock is none of ours, or is just being made.
-        if path.join(LOCK).is_file() && locked(&path).is_ok() {
+        if path.join(LOCK).is_file()
+            && let Ok(_lock) = locked(&path)
+        {
             fs::remove_dir_all(&path)?;
         }
     }

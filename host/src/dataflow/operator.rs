@@ -12,7 +12,7 @@ use super::metrics::Metrics;
 use super::source::Origin;
 use super::trial::Trial;
 use crate::clock;
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::plan::{OnError, OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
 use crate::state::{Keys, OperatorSnapshot, SubtaskState};
@@ -146,7 +146,7 @@ impl OperatorStage {
     /// Tells the guest what has become of checkpoints whose barrier has come, if it wants to know.
     pub(super) fn notify(&mut self) -> Result<()> {
         match self.tell() {
-            Err(error) if self.trial.is_some() => self.fail_trial(error),
+            Err(error) if self.trial.is_some() && error.kind() != Kind::Storage => self.fail_trial(error),
             told => told,
         }
     }
@@ -202,7 +202,10 @@ impl OperatorStage {
         self.instance().state().next_keys(&mut keys, FINISH_KEYS, &mut call);
         let last = call.keys.is_empty();
         let mut finished = self.instance().finish(&mut call);
-        if let (Err(failure), Some(_)) = (&finished, &self.trial) {
+        if let Err(failure) = &finished
+            && self.trial.is_some()
+            && failure.cause != Cause::Disk
+        {
             let error = self.place.error("its finish hook", failure, Blame::Operator);
             self.fail_trial(error)?;
             finished = self.instance().finish(&mut call);

@@ -72,6 +72,9 @@ impl OperatorStage {
         self.trial.clone_from(&swap.trial);
         if let Err(unopened) = self.install(Arc::clone(&swap.to.component), state, outputs) {
             let error = self.place.error(OPENING, &unopened.failure, Blame::Operator);
+            if unopened.failure.cause == Cause::Disk {
+                return Err(error);
+            }
             return self.go_back_from(error, unopened.state, unopened.outputs);
         }
         let (subtask, epoch) = (self.place.subtask, swap.epoch);
@@ -96,9 +99,11 @@ impl OperatorStage {
     }
 
     /// Whether a failed call ends the probation of the component. A record that fails is no more than that where the job goes on
-    /// without it; what ends an instance is.
+    /// without it; what ends an instance is. A disk is not the component's fault.
     pub(super) fn fails_trial(&self, failure: &Failure, broadcast: bool) -> bool {
-        self.trial.is_some() && (broadcast || self.place.settings.on_error == OnError::Fail || failure.cause.is_fatal())
+        self.trial.is_some()
+            && failure.cause != Cause::Disk
+            && (broadcast || self.place.settings.on_error == OnError::Fail || failure.cause.is_fatal())
     }
 
     /// The component on probation has failed on a batch, which is undone: the old one is there to work on it afterwards.

@@ -29,12 +29,6 @@ impl Default for Dictionary {
 }
 
 impl Dictionary {
-    /// Counts up at every [`Dictionary::clear`]; never 0.
-    #[inline]
-    pub(super) fn generation(&self) -> u32 {
-        self.generation
-    }
-
     /// Empties it.
     pub(super) fn clear(&mut self) {
         self.generation += 1;

@@ -162,8 +162,8 @@ impl Open {
 /// Where a key of the call at hand stands in its target's batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// The generation of the target's batch in which `index` holds; 0: never placed.
-    generation: u32,
+    /// The number of the target's batch in which `index` holds; 0: never placed.
+    batch: u64,
     index: u32,
     target: u16,
 }
@@ -190,12 +190,14 @@ struct Keyed {
 struct Target {
     open: Open,
     dictionary: Dictionary,
+    /// Counts its batches, from 1 on.
+    number: u64,
 }
 
 impl Keyed {
     fn new(spread: Spread) -> Self {
         let owners = (0..spread.max_parallelism).map(|group| subtask_of(group, spread.max_parallelism, spread.parallelism)).collect();
-        let targets = (0..spread.parallelism).map(|_| Target::default()).collect();
+        let targets = (0..spread.parallelism).map(|_| Target { number: 1, ..Target::default() }).collect();
         Keyed { spread, owners, targets, known: Vec::new() }
     }
 
@@ -222,15 +224,15 @@ impl Keyed {
     #[inline]
     fn push_known(&mut self, call: &Batch, key: usize, value: &[u8], timestamp: Option<&i64>) {
         let known = self.known[key];
-        if known.generation == 0 {
+        if known.batch == 0 {
             self.known[key].target = self.owner(call.hashes[key]);
         }
         let known = &mut self.known[key];
         let target = &mut self.targets[known.target as usize];
         target.make_room(timestamp.is_none());
-        if known.generation != target.dictionary.generation() {
+        if known.batch != target.number {
             known.index = target.place(call.keys.get(key), call.hashes[key], Glimpse::default());
-            known.generation = target.dictionary.generation();
+            known.batch = target.number;
         }
         target.push(known.index, value, timestamp);
     }
@@ -240,7 +242,7 @@ impl Target {
     #[inline]
     fn make_room(&mut self, timeless: bool) {
         if self.open.make_room(timeless) {
-            self.dictionary.clear();
+            self.begin_next();
         }
         if self.open.batch.is_empty() {
             self.open.reserve();
@@ -249,7 +251,12 @@ impl Target {
 
     fn close(&mut self) {
         self.open.close();
+        self.begin_next();
+    }
+
+    fn begin_next(&mut self) {
         self.dictionary.clear();
+        self.number += 1;
     }
 
     /// The index of a key in the open batch, which gets the key if it is new.

@@ -167,8 +167,15 @@ impl KeyedState {
         mut visit: impl FnMut(&[u8], &[u8]) -> bool,
     ) {
         let Some(below) = self.below.as_mut().filter(|below| below.is_readable()) else { return };
-        // What has a place is not too long, but where it is looked for may be.
-        below.set_place(state, key_group(hash_of_key, self.max_parallelism), from);
+        if !below.set_place(state, key_group(hash_of_key, self.max_parallelism), from) {
+            if HEAD + prefix > LONGEST_PLACE {
+                // Nothing with such a prefix lies there.
+                return;
+            }
+            // No place is as long: what lies there from `from` on lies behind all that begins like it.
+            below.place.truncate(LONGEST_PLACE);
+            below.place.push(0);
+        }
         let (table, wanted) = (&self.tables[state], &below.place[..HEAD + prefix]);
         let read = below.store.range(&below.place, &mut |place, value| {
             let entry = &place[HEAD.min(place.len())..];

@@ -86,11 +86,15 @@ impl Freezer {
                 for (waits, &number) in waits.iter_mut().zip(next) {
                     *waits = tables[state].slots[number as usize].written == frozen.mark;
                 }
-                for (_, &number) in waits.iter().zip(next).filter(|(waits, _)| **waits) {
-                    pass(&mut tables[state], number, frozen.mark, state, &mut frozen.changes);
+                for (waits, &number) in waits.into_iter().zip(next) {
+                    if frozen.changes.bytes() >= SLICE_BYTES {
+                        break;
+                    }
+                    if waits {
+                        pass(&mut tables[state], number, frozen.mark, state, &mut frozen.changes);
+                    }
+                    (to, entries) = (to + 1, entries - 1);
                 }
-                to += next.len();
-                entries -= next.len();
             }
             frozen.at = if to == list.len() { (state + 1, 0) } else { (state, to) };
             if to < list.len() {

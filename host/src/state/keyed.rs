@@ -64,6 +64,10 @@ impl KeyedState {
         debug_assert!(!self.is_dirty(), "components change between calls");
         let new = states.get(self.tables.len()..).unwrap_or_default();
         self.tables.extend(new.iter().map(Table::new));
+        if let Some(below) = &mut self.below {
+            // What lies there keeps its number; only a fill needs the order of names. Descriptors have far fewer states than a u16 counts.
+            below.numbers.extend(below.numbers.len() as u16..self.tables.len() as u16);
+        }
         self.tables.iter_mut().zip(states).for_each(|(table, state)| table.ttl = state.ttl);
         self.sweeper = Sweeper::new(states);
     }

@@ -105,6 +105,7 @@ impl KeyedState {
     /// Nothing of it counts as saved any more.
     fn save_anew(&mut self) {
         debug_assert!(!self.is_freezing(), "what waits would be forgotten");
+        debug_assert!(self.below.as_ref().is_none_or(|below| !below.filled), "what lies below would be forgotten");
         for table in &mut self.tables {
             table.written.clear();
             for (number, slot) in (0u32..).zip(&mut table.slots).filter(|(_, slot)| slot.live) {

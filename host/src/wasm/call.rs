@@ -88,12 +88,7 @@ impl Runner {
         batch: &mut Batch,
         run: impl FnOnce(&mut Store<Guest>, &Batch) -> wasmtime::Result<Returned>,
     ) -> Result<(), Failure> {
-        let outcome = match self.call(phase, batch, run) {
-            Ok((returned,)) => self.judge(returned),
-            Err(failure) => Err(failure),
-        };
-        // Whatever the guest made of what it read then.
-        let outcome = self.guest().state.get_mut().fault().map_or(outcome, |fault| Err(fault.into()));
+        let outcome = self.attempt(phase, batch, run);
         self.guest().end(outcome.is_ok());
         outcome
     }
@@ -105,9 +100,21 @@ impl Runner {
         batch: &mut Batch,
         run: impl FnOnce(&mut Store<Guest>, &Batch) -> wasmtime::Result<Returned>,
     ) -> Result<(), Failure> {
-        let outcome = self.call(phase, batch, run).and_then(|(returned,)| self.judge(returned));
+        let outcome = self.attempt(phase, batch, run);
         self.guest().end(false);
         outcome
+    }
+
+    /// A call, and what comes of it.
+    fn attempt(
+        &mut self,
+        phase: Phase,
+        batch: &mut Batch,
+        run: impl FnOnce(&mut Store<Guest>, &Batch) -> wasmtime::Result<Returned>,
+    ) -> Result<(), Failure> {
+        let outcome = self.call(phase, batch, run).and_then(|(returned,)| self.judge(returned));
+        // Whatever the guest made of what it read then.
+        self.guest().state.get_mut().fault().map_or(outcome, |fault| Err(fault.into()))
     }
 
     /// The verdict on a call that returned.
