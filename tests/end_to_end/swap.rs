@@ -244,15 +244,22 @@ fn with_rewind_nothing_is_published_until_the_probation_is_over() {
 #[test]
 fn a_component_that_rejects_more_records_than_the_old_one_is_taken_back() {
     let settings = "config = { bad = 6000, how = \"error\" }\non-error = \"skip\"";
-    let (place, input) = place(69, &job("rate = 3000", settings));
-    let host = host(&place, "2");
-    host.json(&swap("tally", &file("fixture-tally-v2"), &[]));
-    let told = told(&host, "taken-back");
-    assert!(told.contains(" records have failed, and 0 of ") && told.contains("which rejected a record: "), "{told}");
-    finish(&host, &place, &job("", settings));
-    let lines = place.lines("out").len() as u64;
-    let failed = input.len() as u64 - lines;
-    assert!((10..3000).contains(&failed), "some records are lost to the component, and not all: {failed}");
+    for (seed, more, way_back, words, lost) in [
+        (69, "", "forward", " records have failed, and 0 of ", 10..3000),
+        (80, "max-errors = 2", "forward", "more than 2 records have failed within a minute", 3..3000),
+        (81, "max-errors = 2", "rewind", "more than 2 records have failed within a minute", 0..1),
+    ] {
+        let settings = format!("{settings}\n{more}");
+        let (place, input) = place(seed, &job("rate = 1000", &settings));
+        let host = host(&place, "2");
+        host.json(&swap("tally", &file("fixture-tally-v2"), &["--way-back", way_back]));
+        let told = told(&host, "taken-back");
+        assert!(told.contains(words) && told.contains("which rejected a record: "), "{words:?} is missing in {told}");
+        host.wait_until("job", "the end of the swap", |details| details["swap"].is_null() && details["state"] == "RUNNING");
+        finish(&host, &place, &job("", &settings));
+        let failed = input.len() as u64 - place.lines("out").len() as u64;
+        assert!(lost.contains(&failed), "some records are lost to the component, and not all: {failed}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::OnError;
 use crate::record::{Batch, Column, Outbox};
 use crate::state::ColdFault;
-use crate::wasm::{Cause, Failure, Instance, Rejected};
+use crate::wasm::{Cause, Failure, Instance};
 
 /// The longest that a call may take while the guilty record of a failed batch is looked for. A single record always has the operator's
 /// own limit.
@@ -34,6 +34,11 @@ pub(super) struct Flood {
 impl Flood {
     pub(super) fn new(limit: u64) -> Self {
         Flood { limit, since: None, count: 0 }
+    }
+
+    /// Forgets what it has counted.
+    pub(super) fn reset(&mut self) {
+        (self.since, self.count) = (None, 0);
     }
 
     /// Notes one more. Returns whether it is one too many.
@@ -77,14 +82,6 @@ impl OperatorStage {
             self.give_up(whole, first + rejected.record, &format!("rejected a record: {}", rejected.message))?;
         }
         Ok(())
-    }
-
-    /// A call has succeeded on a batch of which no record may have been rejected.
-    pub(super) fn keep_all(&mut self, whole: &Arrived<'_>, emitted: &mut Emitted) -> Result<()> {
-        self.drain(emitted);
-        let Some(Rejected { record, message }) = self.instance().rejected().first().cloned() else { return Ok(()) };
-        let failure = Failure { cause: Cause::Rejected, message: format!("rejected a record: {message}"), record: Some(record) };
-        Err(self.place.error(&whole.describe(record), &failure, Blame::Broadcast))
     }
 
     /// A batch has failed: works on every record of it but those to blame.
@@ -135,9 +132,13 @@ impl OperatorStage {
                 self.flood.limit,
                 whole.describe(record)
             );
-            return Err(Error::new(Kind::Job, message)
-                .help("mend the operator or its input, or raise the operator's `max-errors`")
-                .for_people());
+            let error = Error::new(Kind::Job, message).help("mend the operator or its input, or raise the operator's `max-errors`");
+            match &self.trial {
+                None => return Err(error.for_people()),
+                Some(trial) if trial.back.is_none() => return Err(error),
+                // When the batch is worked on, the old component takes over.
+                Some(_) => drop(self.flooded.get_or_insert(error)),
+            }
         }
         if self.trial.is_some() {
             self.last_failed = Some(format!("{}, which {why}", whole.describe(record)));

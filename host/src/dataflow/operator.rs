@@ -12,7 +12,7 @@ use super::metrics::Metrics;
 use super::source::Origin;
 use super::trial::Trial;
 use crate::clock;
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::plan::{OnError, OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
 use crate::state::{Keys, OperatorSnapshot, SubtaskState};
@@ -57,8 +57,10 @@ pub(super) struct OperatorStage {
     pub(super) letters: Letters,
     /// While its component is on probation.
     pub(super) trial: Option<Arc<Trial>>,
-    /// The last record that failed in it, and why.
+    /// The last record that failed in it, and why,
     pub(super) last_failed: Option<String>,
+    /// and that it were more than may.
+    pub(super) flooded: Option<Error>,
 }
 
 /// How far the finish hook is.
@@ -92,6 +94,7 @@ impl OperatorStage {
             letters: Letters::default(),
             trial,
             last_failed: None,
+            flooded: None,
         })
     }
 
@@ -115,7 +118,6 @@ impl OperatorStage {
         }
         let arrived = Arrived { port, batch: &batch, origin };
         match processed {
-            Ok(()) if broadcast => self.keep_all(&arrived, emitted)?,
             Ok(()) => self.keep(&arrived, 0, emitted)?,
             Err(failure) if failure.cause == Cause::Disk => return Err(self.place.disk_failed(&failure)),
             Err(failure) if broadcast || self.place.settings.on_error == OnError::Fail => return Err(self.blame(&arrived, failure)),

@@ -132,7 +132,11 @@ impl OperatorStage {
 
     /// How the component on probation has fared with a batch. If it fails on too many records, the old one takes over.
     pub(super) fn weigh(&mut self, records: u64, failed: u64) -> Result<()> {
-        let Some(too_many) = self.trial.as_ref().and_then(|trial| trial.add(records, failed)) else { return Ok(()) };
+        let too_many = self.trial.as_ref().and_then(|trial| trial.add(records, failed));
+        if let Some(flooded) = self.flooded.take() {
+            return self.fail_trial(flooded);
+        }
+        let Some(too_many) = too_many else { return Ok(()) };
         let last = self.last_failed.take().map(|last| format!("; the last was {last}")).unwrap_or_default();
         let OperatorPlace { context, subtask, .. } = &self.place;
         let message = format!("operator `{}`, subtask {subtask}: {too_many}{last}", context.operator);
@@ -198,6 +202,7 @@ impl OperatorStage {
         let trial = self.trial.take().expect("only what is on probation is taken back");
         let back = trial.back.as_ref().expect("there is a way back");
         state.arrange(&back.arrangement);
+        self.flood.reset();
         // The attempt fails then, and the next one begins with the old component all the same.
         let installed = self.install(Arc::clone(&back.component), state, outputs);
         installed.map_err(|unopened| self.place.error(OPENING, &unopened.failure, Blame::Operator))

@@ -19,7 +19,7 @@ pub(super) type Returned = (Result<(), String>,);
 pub(super) struct Runner {
     store: Store<Guest>,
     limits: Limits,
-    /// Whether a rejected record fails the call.
+    /// Whether a rejected record fails the call. One of a broadcast input always does, because all subtasks must have the same.
     on_error: OnError,
     /// The limit of time in ticks.
     ticks: u64,
@@ -122,12 +122,13 @@ impl Runner {
         if let Err(message) = returned {
             return Err(Failure::new(Cause::Error, None, format!("failed: {}", one_line(&message))));
         }
-        let OnError::Fail = self.on_error else { return Ok(()) };
-        match self.guest().rejected.first() {
-            Some(Rejected { record, message }) => {
+        let on_error = self.on_error;
+        let guest = self.guest();
+        match guest.rejected.first() {
+            Some(Rejected { record, message }) if on_error == OnError::Fail || guest.is_on_broadcast_input() => {
                 Err(Failure::new(Cause::Rejected, Some(*record), format!("rejected a record: {message}")))
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 }

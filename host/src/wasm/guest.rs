@@ -186,14 +186,18 @@ impl Guest {
         }))
     }
 
+    /// Whether the records at hand came to a broadcast input.
+    pub(super) fn is_on_broadcast_input(&self) -> bool {
+        self.descriptor.inputs.get(self.port as usize).is_some_and(|input| input.partitioning == Partitioning::Broadcast)
+    }
+
     /// For writes that must be the same on all subtasks, so only records that all of them get may bring them about.
     pub(super) fn allow_on_broadcast_input(&self, function: &str) -> Result<(), Misuse> {
         self.allow_in(&[Phase::Process], function)?;
-        let input = self.descriptor.inputs.get(self.port as usize);
-        if input.is_some_and(|input| input.partitioning == Partitioning::Broadcast) {
+        if self.is_on_broadcast_input() {
             return Ok(());
         }
-        let name = input.map_or("", |input| &input.name);
+        let name = self.descriptor.inputs.get(self.port as usize).map_or("", |input| &input.name);
         Err(Misuse(format!("{function}: only on broadcast inputs, and `{name}` is none: the subtasks' copies of the state would differ")))
     }
 

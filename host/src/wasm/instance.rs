@@ -130,8 +130,8 @@ impl Instance {
     /// nothing is emitted. The batch is only borrowed: it is whole again afterwards, whatever happened.
     ///
     /// # Errors
-    /// Why it failed. With [`OnError::Fail`] a rejected record fails the call; otherwise see [`Instance::rejected`]. After a cause that [is fatal](super::Cause::is_fatal) the instance takes no
-    /// more calls.
+    /// Why it failed. With [`OnError::Fail`], or on a broadcast input, a rejected record fails the call; otherwise see
+    /// [`Instance::rejected`]. After a cause that [is fatal](super::Cause::is_fatal) the instance takes no more calls.
     pub fn process(&mut self, port: u32, batch: &mut Batch) -> Result<(), Failure> {
         let function: TypedFunc<(u32, BatchIn<'_>), Returned> = self.functions.process;
         self.runner.guest().port = port;
