@@ -105,6 +105,7 @@ impl OperatorStage {
     /// Hands a batch to an input port; what is emitted is appended to `emitted`. A record that fails is dealt with as the job says; a
     /// record of a broadcast input fails the job, because all subtasks must have the same of it.
     pub(super) fn process(&mut self, port: u16, mut batch: Batch, origin: Option<&Origin>, emitted: &mut Emitted) -> Result<()> {
+        self.heed_verdict()?;
         let (records, failed) = (batch.len() as u64, self.counts().records_failed());
         self.counts().add_in(records);
         let broadcast = self.is_broadcast(port);

@@ -194,6 +194,9 @@ impl OperatorStage {
             (self.place.events)(Event::Unfit { error });
             // The other subtasks take the old one back too.
             self.place.control.wake();
+        } else if trial.verdict() == Some(Verdict::Passed) {
+            // It stays, as everyone else knows, so this is a failure like any other.
+            return Err(error);
         }
         self.go_back(state, outputs)
     }
