@@ -77,25 +77,30 @@ pub(super) type Emitted = Vec<(usize, Option<u16>, Batch)>;
 impl OperatorStage {
     /// Opens the first instance, over `state`; `trial` if its component is on probation.
     pub(super) fn open(place: OperatorPlace, state: SubtaskState, outboxes: Vec<Outbox>, trial: Option<Arc<Trial>>) -> Result<Self> {
-        let OperatorSettings { limits, on_error, max_errors, .. } = place.settings;
-        let coming = place.control.listen();
-        let instance = Instance::open(&place.component, &place.context, limits, on_error, state, outboxes)
-            .map_err(|unopened| place.error("opening it", &unopened.failure, Blame::Operator).for_people())?;
-        Ok(OperatorStage {
+        let (component, coming) = (Arc::clone(&place.component), place.control.listen());
+        let mut stage = OperatorStage {
+            flood: Flood::new(place.settings.max_errors),
             place,
-            instance: Some(instance),
+            instance: None,
             freezing: VecDeque::new(),
             coming,
             ends: VecDeque::new(),
             told: 0,
             passed: 0,
             finish: Finish::NotYet,
-            flood: Flood::new(max_errors),
             letters: Letters::default(),
             trial,
             last_failed: None,
             flooded: None,
-        })
+        };
+        if let Err(unopened) = stage.install(component, state, outboxes) {
+            let error = stage.place.error("opening it", &unopened.failure, Blame::Operator);
+            if stage.trial.is_none() || unopened.failure.cause == Cause::Disk {
+                return Err(error.for_people());
+            }
+            stage.go_back_from(error, unopened.state, unopened.outputs)?;
+        }
+        Ok(stage)
     }
 
     pub(super) fn instance(&mut self) -> &mut Instance {

@@ -180,7 +180,7 @@ impl OperatorStage {
     }
 
     /// Opens an instance of a component over state that is arranged for it.
-    fn install(&mut self, component: Arc<Component>, state: SubtaskState, outputs: Vec<Outbox>) -> Result<(), Box<Unopened>> {
+    pub(super) fn install(&mut self, component: Arc<Component>, state: SubtaskState, outputs: Vec<Outbox>) -> Result<(), Box<Unopened>> {
         let OperatorPlace { context, settings, .. } = &self.place;
         self.instance = Some(Instance::open(&component, context, settings.limits, settings.on_error, state, outputs)?);
         self.place.component = component;
@@ -188,7 +188,7 @@ impl OperatorStage {
     }
 
     /// The component on probation has failed, for the reason given.
-    fn go_back_from(&mut self, error: Error, state: SubtaskState, outputs: Vec<Outbox>) -> Result<()> {
+    pub(super) fn go_back_from(&mut self, error: Error, state: SubtaskState, outputs: Vec<Outbox>) -> Result<()> {
         let Some(trial) = self.trial.as_ref().filter(|trial| trial.back.is_some()) else { return Err(error) };
         if trial.fail() {
             (self.place.events)(Event::Unfit { error });
