@@ -54,6 +54,13 @@ impl Trial {
         Trial { back, factor, old: Tally::default(), new: Tally::default(), verdict: OnceLock::new() }
     }
 
+    /// Of the same in another attempt, where `back` goes on in its place: what is known of the one before it still counts.
+    pub fn again(&self, back: Version) -> Self {
+        let (trial, (records, failed)) = (Trial::new(Some(back), self.factor), self.old.get());
+        trial.add_old(records, failed);
+        trial
+    }
+
     /// Its time is over. False if it has failed before.
     pub fn pass(&self) -> bool {
         *self.verdict.get_or_init(|| Verdict::Passed) == Verdict::Passed
@@ -83,7 +90,9 @@ impl Trial {
         self.new.add(records, failed);
         let ((records, failed), (before, failed_before)) = (self.new.get(), self.old.get());
         let part = |failed: u64, records: u64| failed as f64 / records.max(1) as f64;
-        let too_many = failed == records || part(failed, records) > self.factor * part(failed_before, before);
+        // Where nothing is known of the one before it, any rate may have been its own.
+        let is_worse = before > 0 && part(failed, records) > self.factor * part(failed_before, before);
+        let too_many = failed == records || is_worse;
         let told = || format!("{failed} of {records} records have failed, and {failed_before} of {before} with the old component");
         (failed >= LEAST && too_many).then(told)
     }
@@ -109,7 +118,7 @@ mod tests {
         assert!(fails(2.0, (1000, 100), &[(1000, 200), (0, 1)]));
         assert!(!fails(2.0, (1000, 900), &[(1000, 999)]));
         assert!(fails(2.0, (1000, 900), &[(1000, 1000)]), "all of them, though the old one failed on most");
-        assert!(fails(2.0, (0, 0), &[(1000, 10)]), "nothing is known of the old one");
+        assert!(!fails(2.0, (0, 0), &[(1000, 999)]) && fails(2.0, (0, 0), &[(1000, 1000)]), "nothing is known of the old one");
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Swapping {
         let arrangement = Arrangement::new(&new.descriptor().states);
         self.old.arrangement = arrangement.taken_over_by(&self.old.component.descriptor().states);
         self.candidate.to = Version { component: new, arrangement };
-        self.trial = self.new_trial();
+        self.trial = self.trial.as_ref().map(|trial| Arc::new(trial.again(self.old.clone())));
         (self.pinned, self.second, self.named) = (true, true, true);
         self.until = Some(clock::now() + self.request.probation);
     }
