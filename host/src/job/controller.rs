@@ -179,10 +179,13 @@ impl Controller {
                 return Ok(self.end(Outcome::Stopped).await);
             }
             self.give_up_overdue()?;
+            let now = clock::now();
             self.end_probation();
             self.trigger()?;
             self.commit()?;
-            let wake = self.cycle.wake(clock::now(), self.wishes()).into_iter().chain(self.swaps.wake()).min();
+            // What the time had come for by now is done, or waits for something else.
+            let probation = self.swaps.wake().filter(|wake| *wake > now);
+            let wake = self.cycle.wake(clock::now(), self.wishes()).into_iter().chain(probation).min();
             tokio::select! {
                 Some(event) = events.recv() => self.take(event)?,
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.done(joined(done)?)?,
