@@ -191,6 +191,7 @@ async fn attempt(
         }
     };
     let Some(mut begun) = begun else {
+        swaps.kept().iter().for_each(|kept| observer.notice(kept));
         let attempt = legacy.attempt.unwrap_or(AttemptId::NONE);
         return Ok(nothing_done(&plan, attempt, Outcome::Finished, started));
     };

@@ -293,7 +293,7 @@ impl Job {
         let why = ended.error.as_ref().map(|fault| format!(": {}", fault.message)).unwrap_or_default();
         self.note(Happened::Ended, format!("{}{why}", state.name()));
         deployment.ended = Some(ended);
-        deployment.saving = None;
+        (deployment.saving, deployment.swap) = (None, None);
         if state == JobState::Stopped {
             // With a savepoint, which was all that was written down.
             deployment.wanted = Wanted::Stopped;
@@ -303,7 +303,7 @@ impl Job {
             tracing::error!("job `{}` is {}, which can't be written down: {error}", self.name, state.name());
         }
         let mut live = self.live();
-        live.orders = None;
+        (live.orders, live.swapped) = (None, None);
         live.enter(state);
     }
 

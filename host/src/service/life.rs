@@ -49,6 +49,9 @@ pub(super) fn begin(job: &Arc<Job>, around: &Arc<Surroundings>, prepared: Option
         let ended = catch_unwind(AssertUnwindSafe(|| live(&alive, &around, prepared)));
         let ended = ended.unwrap_or_else(|_| Some(failed(&Error::new(Kind::Internal, "the thread that runs the job panicked"))));
         if let Some(ended) = ended {
+            if let Err(error) = alive.settle_swap(&alive.deployed()) {
+                tracing::warn!("what has come of a swap when the job ended is unknown: {error}");
+            }
             alive.ended(ended);
         }
     };

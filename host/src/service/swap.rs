@@ -122,7 +122,7 @@ impl Job {
             .help("an operator can be swapped while the job runs; otherwise deploy it with the new component"))
     }
 
-    /// The job has stopped with a savepoint when the host ended: the newest checkpoint tells what has come of a swap.
+    /// The job has ended: the newest checkpoint tells what has come of a swap.
     ///
     /// # Errors
     /// Kind `Storage` if that can't be read, or another if it can't be understood.

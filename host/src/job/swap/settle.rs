@@ -99,6 +99,11 @@ impl Unsettled {
 }
 
 impl Swaps {
+    /// What is to be told if no attempt follows, since the last checkpoint has left nothing to do: that names the component.
+    pub(in crate::job) fn kept(&self) -> Option<Notice> {
+        self.get().map(Swapping::kept)
+    }
+
     /// For the workers of an attempt that begins with a component on probation.
     pub(in crate::job) fn trial(&self) -> Option<(usize, Arc<Trial>)> {
         let swapping = self.get()?;
