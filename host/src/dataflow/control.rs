@@ -101,6 +101,8 @@ impl Control {
 
     /// The checkpoint that ends `epoch` is committed.
     pub fn committed(&self, epoch: u64) {
+        // Whoever had to hear of a swap has passed its barrier.
+        self.swap.lock().unwrap_or_else(PoisonError::into_inner).take_if(|swap| swap.epoch <= epoch);
         self.tell(CheckpointEnd::Committed(epoch));
     }
 
@@ -136,7 +138,7 @@ impl Control {
         if self.swap_epoch.load(SeqCst) != epoch {
             return None;
         }
-        self.swap.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|swap| swap.node == node)
+        self.swap.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|swap| (swap.node, swap.epoch) == (node, epoch))
     }
 
     /// Whether the barrier of a swap lies between two epochs. It aligns whatever the mode: what comes after it is for the new component.

@@ -103,6 +103,7 @@ impl Controller {
             manifest.operators.iter().for_each(|operator| self.lists.replace(&operator.uid, &operator.files));
         }
         ready.operator_state.iter().for_each(|(operator, files)| self.lists.replace_operator_state(operator, files));
+        self.versions.committed(ready.epoch);
         self.control.committed(ready.epoch);
         self.swap_committed(ready.epoch);
         while let Some((node, _)) = self.awaited.pop_front_if(|(_, epoch)| *epoch <= ready.epoch) {

@@ -30,7 +30,15 @@ impl Versions {
         versions.push((epoch, version));
     }
 
-    /// What an operator ran in an epoch.
+    /// The checkpoint that ends `epoch` is committed, and nothing more is written down of epochs before: lets go of what ran in those only.
+    pub(super) fn committed(&mut self, epoch: u64) {
+        for versions in &mut self.0 {
+            let run = versions.iter().rposition(|(first, _)| *first <= epoch).unwrap_or_default();
+            versions.drain(..run);
+        }
+    }
+
+    /// What an operator ran in an epoch whose checkpoint is not committed.
     pub(super) fn at(&self, node: usize, epoch: u64) -> &Version {
         let found = self.0[node].iter().rev().find(|(first, _)| *first <= epoch);
         found.map(|(_, version)| version).expect("an operator has a version from the first epoch on")
