@@ -17,7 +17,7 @@ pub enum WayBack {
     /// Its batch is undone, and the old component goes on with the state as it is. Nothing is replayed.
     #[default]
     Forward,
-    /// Nothing is published before its time is over; then, or when it fails, the job goes back to the swap's checkpoint.
+    /// Nothing is published before its time is over; if it fails before that, the job goes back to the swap's checkpoint.
     Rewind,
 }
 
