@@ -159,7 +159,7 @@ fn a_component_takes_over_at_a_barrier_and_stays() {
 fn a_component_that_fails_is_taken_back_where_it_is() {
     for (seed, how, reason) in [(64, "panic", "panicked: 60"), (65, "trap", "trapped: "), (66, "error", "rejected a record: 60")] {
         let settings = format!("config = {{ bad = 6000, how = {how:?} }}");
-        let (place, input) = place(seed, &job("rate = 3000", &settings));
+        let (place, input) = place(seed, &job("rate = 1000", &settings));
         let mut host = host(&place, "2");
         let old = runs(&host, "tally");
         let report = host.json(&swap("tally", &file("fixture-tally-v2"), &[]));
@@ -186,7 +186,7 @@ fn a_component_that_fails_is_taken_back_where_it_is() {
 #[test]
 fn a_component_that_fails_is_taken_back_to_the_checkpoint_before_it() {
     let settings = "config = { bad = 9000, how = \"trap\" }";
-    let (place, input) = place(67, &job("rate = 3000", settings));
+    let (place, input) = place(67, &job("rate = 1500", settings));
     let host = host(&place, "2");
     let old = runs(&host, "tally");
     let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--way-back", "rewind"]));
@@ -204,7 +204,7 @@ fn a_component_that_fails_is_taken_back_to_the_checkpoint_before_it() {
 #[test]
 fn a_component_on_probation_is_taken_back_by_a_host_that_was_killed_meanwhile() {
     let settings = "config = { bad = 12000, how = \"panic\" }";
-    let (place, input) = place(74, &job("rate = 3000", settings));
+    let (place, input) = place(74, &job("rate = 1500", settings));
     let mut host = host(&place, "2");
     let old = runs(&host, "tally");
     let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--probation", "1h"]));
@@ -287,6 +287,39 @@ fn what_does_not_fit_is_refused_and_nothing_stops() {
     assert_eq!(host.describe("job")["attempt"], 1);
     finish(&host, &place, &job("", ""));
     assert!(versions(&place, &input, "refused").iter().all(|version| version == "v1"));
+}
+
+#[test]
+fn on_disk_a_component_takes_over_what_it_reads_as_it_is() {
+    let on_disk = |job: JobFile| job.state("backend = \"disk\"\nmemory = \"64KiB\"");
+    let (place, input) = place(82, &on_disk(job("rate = 1500", GOOD)));
+    let host = host(&place, "2");
+    let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--probation", "200ms"]));
+    host.wait_until("job", "the end of the probation", |details| details["swap"].is_null());
+    let end = position(&place, &report["checkpoint"]);
+    finish(&host, &place, &on_disk(job("", GOOD)));
+    let versions = versions(&place, &input, "on disk");
+    assert!(versions[..end].iter().all(|version| version == "v1") && versions[end] == "v2");
+}
+
+#[test]
+fn on_disk_a_component_that_would_have_to_migrate_is_refused_and_nothing_stops() {
+    let input = sums::input(&mut Random::new(83), 0, LINES);
+    let on_disk = |job: JobFile| job.state("backend = \"disk\"\nmemory = \"64KiB\"");
+    let place = Place::new(&on_disk(evolve::job("v1", ["rate = 2000", "rate = 50"])));
+    place.write_lines("input.txt", &input);
+    place.write_lines("rules.txt", evolve::rules());
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    host.running().wait_until("a checkpoint", || place.newest(1) > 2);
+    let words = ["operator `evolve`, whose state lies on disk, can't change over while the job runs", "would have to be migrated"];
+    let refused = host.cofferdam(&swap("evolve", &file("fixture-evolve-v2"), &["--probation", "0s"]));
+    refused.ends_with(4).says(&words);
+    let newest = place.newest(1);
+    host.running().wait_until("a checkpoint", || place.newest(1) > newest);
+    assert_eq!((host.describe("job")["attempt"].clone(), is_over(&host)), (1.into(), true));
+    finish(&host, &place, &on_disk(evolve::job("v1", evolve::FAST)));
+    evolve::check(&place.lines("out"), &input, &[("v1", [input.len(), evolve::rules().len()])]);
 }
 
 #[test]
