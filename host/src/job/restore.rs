@@ -86,6 +86,7 @@ pub(super) async fn read(
     settled: Settled,
 ) -> Result<Beginning> {
     let manifest = &point.manifest;
+    let reader = Reader { store, point, prepared, local };
     let mut beginning = Beginning { unsaved: settled.renamed.clone(), settled, ..Beginning::default() };
     for part in &manifest.sources {
         let node = find(&prepared.plan, &part.uid, "source", |kind| matches!(kind, NodeKind::Source(_)))?;
@@ -98,7 +99,7 @@ pub(super) async fn read(
         let node = find(&prepared.plan, &part.uid, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
         let migration = migrations.get(&node);
         let anew = beginning.settled.renamed.contains(&part.uid);
-        for (subtask, state) in read_operator(store, point, part, node, prepared, migration, local, anew).await? {
+        for (subtask, state) in reader.operator(part, node, migration, anew).await? {
             beginning.states.insert((node, subtask), state);
         }
         beginning.unsaved.extend(migration.map(|_| part.uid.clone()));
@@ -143,99 +144,106 @@ pub(super) async fn complete(mut beginning: Beginning, prepared: &Prepared, loca
     Ok(beginning)
 }
 
-/// The state of each subtask of an operator. Each file is fetched once; the subtasks are loaded side by side.
-async fn read_operator(
-    store: &Store,
-    point: &RestorePoint,
-    part: &OperatorPart,
-    node: usize,
-    prepared: &Prepared,
-    migration: Option<&Arc<Migration>>,
-    local: &Arc<Local>,
-    // No file may name an operator by another's name, so after a renaming all of it is written again.
-    anew: bool,
-) -> Result<Vec<(u16, SubtaskState)>> {
-    let component = prepared.components[node].as_ref().expect("every operator node has its component");
-    let mut whole = read_operator_state(store, point, part, component, prepared, migration).await?.into_iter();
-    let mut files = Vec::new();
-    for file in &part.files {
-        let bytes = store.read_state_file(point, file).await?;
-        files.push(StateReader::open(point.run_dir.join(&file.path).to_string(), bytes)?);
+/// Reads what belongs to operators of a checkpoint.
+struct Reader<'a> {
+    store: &'a Store,
+    point: &'a RestorePoint,
+    prepared: &'a Prepared,
+    local: &'a Arc<Local>,
+}
+
+impl Reader<'_> {
+    /// The state of each subtask of an operator. Each file is fetched once; the subtasks are loaded side by side.
+    async fn operator(
+        &self,
+        part: &OperatorPart,
+        node: usize,
+        migration: Option<&Arc<Migration>>,
+        // No file may name an operator by another's name, so after a renaming all of it is written again.
+        anew: bool,
+    ) -> Result<Vec<(u16, SubtaskState)>> {
+        let Reader { store, point, prepared, local } = *self;
+        let component = prepared.components[node].as_ref().expect("every operator node has its component");
+        let mut whole = self.operator_state(part, component, migration).await?.into_iter();
+        let mut files = Vec::new();
+        for file in &part.files {
+            let bytes = store.read_state_file(point, file).await?;
+            files.push(StateReader::open(point.run_dir.join(&file.path).to_string(), bytes)?);
+        }
+        let files = Arc::new(files);
+        let saved: Arc<[StateDescriptor]> = saved_as(part, component.descriptor()).into();
+        let mut loads = Vec::new();
+        for subtask in 0..prepared.plan.parallelism {
+            let own = KeyGroups::of_subtask(subtask, prepared.plan.parallelism, prepared.plan.max_parallelism);
+            let (files, saved, component, migration) = (Arc::clone(&files), Arc::clone(&saved), Arc::clone(component), migration.cloned());
+            let local = Arc::clone(local);
+            // There is one for each subtask.
+            let operator = whole.next().unwrap_or_default();
+            loads.push(apart(move || {
+                let states = &component.descriptor().states;
+                let mut keyed = local.keyed(node, subtask, states)?;
+                let files = files.iter().filter(|file| file.head().groups.overlaps(own));
+                // What is to be written anew as a whole is in memory.
+                if keyed.is_backed() && migration.is_none() && !anew {
+                    let filled = fill(&mut keyed, &files.cloned().collect::<Vec<_>>(), own, &saved);
+                    filled.map_err(|error| error.context(local.who(node, subtask)))?;
+                } else {
+                    load(&mut keyed, files, own, &saved)?;
+                }
+                let mut state = SubtaskState { keyed, operator, places: Arrangement::new(states).places };
+                migration.map_or(Ok(()), |migration| migration.rewrite(&mut state))?;
+                if anew {
+                    state.save_anew();
+                }
+                Ok((subtask, state))
+            }));
+        }
+        let mut states = Vec::new();
+        for load in loads {
+            states.push(load.await?);
+        }
+        if let Some(migration) = migration {
+            migration.tell();
+        }
+        Ok(states)
     }
-    let files = Arc::new(files);
-    let saved: Arc<[StateDescriptor]> = saved_as(part, component.descriptor()).into();
-    let mut loads = Vec::new();
-    for subtask in 0..prepared.plan.parallelism {
-        let own = KeyGroups::of_subtask(subtask, prepared.plan.parallelism, prepared.plan.max_parallelism);
-        let (files, saved, component, migration) = (Arc::clone(&files), Arc::clone(&saved), Arc::clone(component), migration.cloned());
-        let local = Arc::clone(local);
-        // There is one for each subtask.
-        let operator = whole.next().unwrap_or_default();
-        loads.push(apart(move || {
-            let states = &component.descriptor().states;
-            let mut keyed = local.keyed(node, subtask, states)?;
-            let files = files.iter().filter(|file| file.head().groups.overlaps(own));
-            // What is to be written anew as a whole is in memory.
-            if keyed.is_backed() && migration.is_none() && !anew {
-                let filled = fill(&mut keyed, &files.cloned().collect::<Vec<_>>(), own, &saved);
-                filled.map_err(|error| error.context(local.who(node, subtask)))?;
-            } else {
-                load(&mut keyed, files, own, &saved)?;
+
+    /// The operator state of each subtask: its lists from those of the subtasks of then, and the broadcast state that all had.
+    async fn operator_state(
+        &self,
+        part: &OperatorPart,
+        component: &Arc<Component>,
+        migration: Option<&Arc<Migration>>,
+    ) -> Result<Vec<OperatorState>> {
+        let Reader { store, point, prepared, .. } = *self;
+        let states = &component.descriptor().states;
+        // A subtask without a file had nothing in its lists.
+        let mut before = vec![Lists::new(); usize::from(point.manifest.parallelism)];
+        let mut maps = Maps::new();
+        for file in &part.operator_state {
+            let bytes = store.read_operator_state(point, file).await?;
+            let path = point.run_dir.join(&file.path).to_string();
+            match file.subtask {
+                // Reading the manifest has checked that there are so many.
+                Some(subtask) => before[usize::from(subtask)] = OperatorStateReader::open(&path, &bytes)?.lists(states),
+                None => maps = BroadcastReader::open(&path, &bytes)?.maps(states),
             }
-            let mut state = SubtaskState { keyed, operator, places: Arrangement::new(states).places };
-            migration.map_or(Ok(()), |migration| migration.rewrite(&mut state))?;
-            if anew {
-                state.save_anew();
-            }
-            Ok((subtask, state))
-        }));
+        }
+        if let Some(migration) = migration.cloned() {
+            // Before they are spread: of a union list, and of broadcast state, each subtask gets all.
+            (before, maps) = apart(move || Ok((migration.rewrite_lists(before)?, migration.rewrite_maps(maps)?))).await?;
+        }
+        spread(states, &before, maps, prepared.plan.parallelism).map_err(|state| {
+            let message = format!("operator `{}`: list `{}` would have more than 4 GiB in one subtask", part.uid, states[state].name);
+            Error::new(Kind::Checkpoint, message).help("go back to an older checkpoint with `-s`, and let each subtask keep less in it")
+        })
     }
-    let mut states = Vec::new();
-    for load in loads {
-        states.push(load.await?);
-    }
-    if let Some(migration) = migration {
-        migration.tell();
-    }
-    Ok(states)
 }
 
 /// The component's states as the checkpoint has them; those that it has not, as they are.
 fn saved_as(part: &OperatorPart, descriptor: &Descriptor) -> Vec<StateDescriptor> {
     let saved = |new: &StateDescriptor| part.states.iter().find(|old| old.name == new.name).unwrap_or(new).clone();
     descriptor.states.iter().map(saved).collect()
-}
-
-/// The operator state of each subtask: its lists from those of the subtasks of then, and the broadcast state that all had.
-async fn read_operator_state(
-    store: &Store,
-    point: &RestorePoint,
-    part: &OperatorPart,
-    component: &Arc<Component>,
-    prepared: &Prepared,
-    migration: Option<&Arc<Migration>>,
-) -> Result<Vec<OperatorState>> {
-    let states = &component.descriptor().states;
-    // A subtask without a file had nothing in its lists.
-    let mut before = vec![Lists::new(); usize::from(point.manifest.parallelism)];
-    let mut maps = Maps::new();
-    for file in &part.operator_state {
-        let bytes = store.read_operator_state(point, file).await?;
-        let path = point.run_dir.join(&file.path).to_string();
-        match file.subtask {
-            // Reading the manifest has checked that there are so many.
-            Some(subtask) => before[usize::from(subtask)] = OperatorStateReader::open(&path, &bytes)?.lists(states),
-            None => maps = BroadcastReader::open(&path, &bytes)?.maps(states),
-        }
-    }
-    if let Some(migration) = migration.cloned() {
-        // Before they are spread: of a union list, and of broadcast state, each subtask gets all.
-        (before, maps) = apart(move || Ok((migration.rewrite_lists(before)?, migration.rewrite_maps(maps)?))).await?;
-    }
-    spread(states, &before, maps, prepared.plan.parallelism).map_err(|state| {
-        let message = format!("operator `{}`: list `{}` would have more than 4 GiB in one subtask", part.uid, states[state].name);
-        Error::new(Kind::Checkpoint, message).help("go back to an older checkpoint with `-s`, and let each subtask keep less in it")
-    })
 }
 
 /// Loads state into memory.
