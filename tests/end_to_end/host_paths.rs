@@ -41,6 +41,8 @@ fn every_path_answers_and_refuses() {
     refused(&host, "POST", "/v1/jobs", &request, 409, "conflict", "job `job` is");
     refused(&host, "POST", "/v1/jobs", &json!({ "text": "format = 1" }), 422, "config", "problems in");
     refused(&host, "POST", "/v1/jobs", &json!({ "text": text, "file": "job.toml" }), 400, "bad-request", "relative");
+    let nobody = json!({ "text": text.replace("\"job\"", "\"other\""), "file": place.path("job.toml"), "parallelism": 0 });
+    refused(&host, "POST", "/v1/jobs", &nobody, 422, "config", "parallelism 0");
     refused(&host, "POST", "/v1/jobs", &json!({ "txt": text }), 422, "bad-request", "unknown field `txt`");
     let unknown = json!({ "text": text.replace("\"job\"", "\"other\""), "components": { "parse": "0".repeat(64) } });
     refused(&host, "POST", "/v1/jobs", &unknown, 404, "not-found", "operator `parse`: the host has no component");
@@ -106,6 +108,7 @@ fn every_path_answers_and_refuses() {
     // Ending.
     refused(&host, "DELETE", "/v1/jobs/job", &nothing, 409, "conflict", "RUNNING");
     refused(&host, "POST", "/v1/jobs/job/rescale", &json!({ "parallelism": 129 }), 422, "config", "above max-parallelism");
+    refused(&host, "POST", "/v1/jobs/job/rescale", &json!({ "parallelism": 0 }), 422, "config", "parallelism 0");
     let rescaled = ask(&host, "POST", "/v1/jobs/job/rescale", &json!({ "parallelism": 2 }), 202);
     assert_eq!(rescaled["state"], "RESTARTING", "{rescaled}");
     host.wait_until("job", "parallelism 2", |job| job["parallelism"] == 2 && job["state"] == "RUNNING");

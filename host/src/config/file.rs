@@ -124,6 +124,9 @@ fn job(root: &mut Section<'_>, restart: &Restart, overrides: &Overrides) -> Opti
     let max = max_parallelism.as_ref().map_or(128, |max| max.get_ref().0);
     let written = parallelism.as_ref().map_or(1, |parallelism| parallelism.get_ref().0);
     let effective = overrides.parallelism.map_or(written, u64::from);
+    if effective == 0 {
+        job.fault(job.span(), "parallelism 0 (-p on the command line) leaves nobody to do the work", format!("it is 1 to {max}"));
+    }
     if effective > max {
         let (span, origin) = match overrides.parallelism {
             Some(_) => (max_parallelism.map(|max| max.span()), " (-p on the command line)"),
