@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -36,16 +37,22 @@ pub struct Kept {
 #[derive(Debug)]
 pub(super) struct Components {
     dir: PathBuf,
+    /// Held by whoever writes or removes files, which one at a time may do.
+    writing: Mutex<()>,
 }
 
 impl Components {
     pub(super) fn new(dir: PathBuf) -> Self {
-        Components { dir }
+        Components { dir, writing: Mutex::default() }
     }
 
     /// Where the component with this digest lies, or would.
     pub(super) fn path(&self, digest: &str) -> PathBuf {
         self.dir.join(format!("{digest}.wasm"))
+    }
+
+    fn writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn facts(&self, digest: &str) -> PathBuf {
@@ -69,7 +76,8 @@ impl Components {
             pushed: clock::wall_text(),
         };
         let facts = serde_json::to_vec_pretty(&kept).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
-        if self.get(&digest)?.is_none() {
+        let _writing = self.writing();
+        if self.get(&digest)?.is_none() || !path.is_file() {
             durable::replace(&path, content).map_err(|error| unusable(&path, &error))?;
         }
         durable::replace(&self.facts(&digest), &facts).map_err(|error| unusable(&path, &error))?;
@@ -121,6 +129,7 @@ impl Components {
 
     /// Removes one.
     pub(super) fn remove(&self, digest: &str) -> Result<()> {
+        let _writing = self.writing();
         for path in [self.facts(digest), self.path(digest)] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(&path, &error)),
