@@ -91,6 +91,17 @@ fn what_is_published_past_it_comes_again_only_if_that_is_accepted() {
 }
 
 #[test]
+fn a_host_falls_back_if_it_is_told_to() {
+    let place = runs::stopped();
+    cut(&place.manifests(1)[2]);
+    let host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).ends_with(5).says(&["can't be restored"]);
+    host.cofferdam(&["deploy", "job.toml", "--fallback", "--allow-duplicates"]).succeeds();
+    host.wait_for("job", "FINISHED");
+    runs::complete_with_duplicates(&place);
+}
+
+#[test]
 fn what_is_whole_is_not_fallen_back_from() {
     let input = sums::input(&mut Random::new(82), 0, 8000);
     let place = stopped(&input);

@@ -43,6 +43,8 @@ fn every_path_answers_and_refuses() {
     refused(&host, "POST", "/v1/jobs", &json!({ "text": text, "file": "job.toml" }), 400, "bad-request", "relative");
     let nobody = json!({ "text": text.replace("\"job\"", "\"other\""), "file": place.path("job.toml"), "parallelism": 0 });
     refused(&host, "POST", "/v1/jobs", &nobody, 422, "config", "parallelism 0");
+    let both = json!({ "text": text, "fresh": true, "fallback": true });
+    refused(&host, "POST", "/v1/jobs", &both, 400, "bad-request", "`fallback`");
     refused(&host, "POST", "/v1/jobs", &json!({ "txt": text }), 422, "bad-request", "unknown field `txt`");
     let unknown = json!({ "text": text.replace("\"job\"", "\"other\""), "components": { "parse": "0".repeat(64) } });
     refused(&host, "POST", "/v1/jobs", &unknown, 404, "not-found", "operator `parse`: the host has no component");

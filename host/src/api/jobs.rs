@@ -40,6 +40,9 @@ pub struct DeployRequest {
     /// the newest checkpoint.
     #[serde(default)]
     pub from: Option<String>,
+    /// If the newest checkpoint is damaged, begin from the newest one that is whole.
+    #[serde(default)]
+    pub fallback: bool,
     /// Accept that output which is published already will be published again.
     #[serde(default)]
     pub allow_duplicates: bool,
@@ -136,6 +139,7 @@ async fn deploy(State(host): Shared, Json(request): Json<DeployRequest>) -> Answ
         components: request.components,
         fresh: request.fresh,
         from: request.from,
+        fallback: request.fallback,
         allow_duplicates: request.allow_duplicates,
         allow_non_restored_state: request.allow_non_restored_state,
         claim: request.claim,

@@ -25,6 +25,7 @@ pub(super) fn deploy(args: &DeployArgs, all: &Args) -> Result<u8> {
         components: components::push_all(&client, &plan)?,
         fresh: begin.fresh,
         from: begin.from.as_deref().map(from_here).transpose()?,
+        fallback: begin.fallback,
         allow_duplicates: begin.allow_duplicates,
         allow_non_restored_state: begin.allow_non_restored_state,
         claim: begin.claim,

@@ -60,6 +60,8 @@ pub(super) struct Deployment {
 pub(super) struct Begin {
     pub(super) fresh: bool,
     pub(super) from: Option<String>,
+    #[serde(default)]
+    pub(super) fallback: bool,
     pub(super) allow_duplicates: bool,
     pub(super) allow_non_restored_state: bool,
     pub(super) claim: bool,
@@ -170,6 +172,7 @@ impl Deployment {
             begin: Begin {
                 fresh: false,
                 from: None,
+                fallback: false,
                 allow_duplicates: false,
                 allow_non_restored_state: false,
                 claim: false,
@@ -217,19 +220,9 @@ impl Deployment {
 
     /// How its next attempt begins; `component` says where a digest lies.
     pub(super) fn options(&self, unattended: bool, component: impl Fn(&str) -> PathBuf) -> job::Options {
-        let Begin { fresh, from, allow_duplicates, allow_non_restored_state, claim, since } = self.begin.clone();
+        let Begin { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, since } = self.begin.clone();
         let swap = self.swap.as_ref().map(|swap| swap.resumed(component(&swap.to.digest)));
-        job::Options {
-            fresh,
-            from,
-            allow_duplicates,
-            allow_non_restored_state,
-            claim,
-            since: Some(since),
-            unattended,
-            swap,
-            ..Default::default()
-        }
+        job::Options { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, since: Some(since), unattended, swap }
     }
 
     /// The digests of all components that it needs.

@@ -51,6 +51,8 @@ pub struct Deploy {
     pub fresh: bool,
     /// The checkpoint or savepoint to begin from, as in [`job::Options`].
     pub from: Option<String>,
+    /// If the newest checkpoint is damaged, begin from the newest one that is whole.
+    pub fallback: bool,
     /// Begin from `from` even if output of newer checkpoints is published already.
     pub allow_duplicates: bool,
     /// Leave out state of operators and sources that the job has no longer.
@@ -179,14 +181,18 @@ impl Host {
             }
             None => std::path::absolute("job.toml").map_err(|error| Error::new(Kind::Internal, error.to_string()))?,
         };
+        if wanted.fallback && (wanted.fresh || wanted.from.is_some()) {
+            let message = "`fallback` is about the newest checkpoint, and the job is to begin from another or without one";
+            return Err(Error::new(Kind::Request, message).help("leave out `fallback`, or else `fresh` and `from`"));
+        }
         self.require_open()?;
         let overrides = Overrides { parallelism: wanted.parallelism, host_file: self.around.host_file.clone() };
         let plan = config::parse(&file, wanted.text.clone(), &overrides)?;
         self.existing(&plan.name).map_or(Ok(()), |job| job.require_end())?;
         let named = |error: Error| error.context(format!("job `{}`", plan.name));
         let components = self.components_of(&plan, &wanted.components).map_err(named)?;
-        let Deploy { fresh, from, allow_duplicates, allow_non_restored_state, claim, .. } = wanted;
-        let begin = Begin { fresh, from, allow_duplicates, allow_non_restored_state, claim, since: AttemptId::NONE };
+        let Deploy { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, .. } = wanted;
+        let begin = Begin { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, since: AttemptId::NONE };
         let mut deployment = Deployment::new(&plan, wanted.text, wanted.parallelism, begin, clock::wall_text());
         (deployment.components, deployment.host_file) = (components, overrides.host_file);
         let prepared = self.around.prepare(&deployment).map_err(named)?;
