@@ -32,6 +32,25 @@ fn they_are_deleted_and_the_job_begins_anew_beside_its_output() {
 }
 
 #[test]
+fn a_host_that_was_killed_before_it_could_delete_them_does_it_when_it_is_started_again() {
+    let place = flights::place("rate = 2000");
+    place.write("host.toml", "format = 1\n[checkpoint]\non-cancel = \"delete\"\n");
+    let host = place.host_with(&["--host-file", "host.toml"]);
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_until("job", "checkpoints", |_| place.newest(1) >= 3);
+    host.kill();
+    // All that was done of `cancel`.
+    let deployed = std::fs::read_to_string(place.path("data/jobs/job/job.json")).unwrap();
+    let cancelled = deployed.replace("\"wanted\": \"running\"", "\"wanted\": \"cancelled\"");
+    assert_ne!(cancelled, deployed);
+    place.write("data/jobs/job/job.json", cancelled);
+    let host = place.host_with(&["--host-file", "host.toml"]);
+    host.wait_for("job", "CANCELLED");
+    let left: Vec<_> = place.manifests(1).iter().map(|manifest| manifest.json["trigger"].clone()).collect();
+    assert_eq!((left, place.state_files(1).len()), (vec!["cancel".into()], 0), "an entry that says so, and no state");
+}
+
+#[test]
 fn otherwise_they_stay_and_the_job_goes_on_from_them() {
     let place = flights::place("rate = 2000");
     let host = place.host();

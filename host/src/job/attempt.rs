@@ -88,7 +88,10 @@ pub async fn attempts(
                 return Err(for_good(error, Some("it was stopped before the next attempt".into())));
             }
             Some(End::Cancel) => {
-                discard(&prepared, attempt, &*observer).await;
+                match legacy.attempt {
+                    Some(attempt) => discard(&prepared, attempt, &*observer).await,
+                    None => discard_cancelled(&prepared, options, &*observer).await,
+                }
                 let summary = nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
                 return Ok(Summary { failures, ..summary });
             }
@@ -154,10 +157,29 @@ async fn discard(prepared: &Prepared, attempt: AttemptId, observer: &dyn Observe
     if prepared.plan.checkpoint.on_cancel == OnCancel::Retain {
         return;
     }
-    let discarded = match open(&prepared.plan).await {
-        Ok(store) => discard::discard(&store, prepared, attempt).await,
-        Err(error) => Err(error),
+    let discarded = async { discard::discard(&open(&prepared.plan).await?, prepared, attempt).await }.await;
+    tell_discarded(discarded, observer);
+}
+
+/// The same for a job none of whose attempts could see to it: they have ended already, or none has begun in this process.
+pub async fn discard_cancelled(prepared: &Prepared, options: &Options, observer: &dyn Observer) {
+    if prepared.plan.checkpoint.on_cancel == OnCancel::Retain {
+        return;
+    }
+    let discarded = async {
+        let store = open(&prepared.plan).await?;
+        let newest = newest(&store).await?;
+        // A run that is not the job's, since it was to begin another and has not, is left alone.
+        let has_begun = options.since.is_none_or(|since| newest > since);
+        match has_begun || !(options.fresh || options.from.is_some()) {
+            true => discard::discard_newest(&store, prepared, newest).await,
+            false => Ok(()),
+        }
     };
+    tell_discarded(discarded.await, observer);
+}
+
+fn tell_discarded(discarded: Result<()>, observer: &dyn Observer) {
     observer.notice(&match discarded {
         Ok(()) => Notice::Discarded,
         Err(error) => Notice::NotDiscarded { error: error.message().into() },

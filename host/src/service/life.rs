@@ -16,7 +16,8 @@ use super::state::{Fault, JobState};
 use super::watcher::Watcher;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
-use crate::job::{self, Order, Outcome, Prepared, Summary};
+use crate::job::{self, Notice, Observer, Order, Outcome, Prepared, Summary};
+use crate::plan::OnCancel;
 use crate::telemetry;
 use crate::wasm::Engine;
 
@@ -67,6 +68,7 @@ fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepare
     loop {
         let (deployment, orders) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
         if deployment.wanted == Wanted::Cancelled {
+            discard(job, around, &deployment, prepared.take());
             return Some(ended(JobState::Cancelled, None, None));
         }
         if let Some(saving) = &deployment.saving {
@@ -95,7 +97,12 @@ fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepare
         match outcome {
             Ok(summary) => match (summary.outcome, wanted) {
                 (Outcome::Finished, _) => return Some(done(JobState::Finished, &summary)),
-                (Outcome::Cancelled, _) | (_, Wanted::Cancelled) => return Some(done(JobState::Cancelled, &summary)),
+                (Outcome::Cancelled, _) => return Some(done(JobState::Cancelled, &summary)),
+                // It had come to its stop before.
+                (Outcome::Stopped, Wanted::Cancelled) => {
+                    discard(job, around, &job.deployed(), None);
+                    return Some(done(JobState::Cancelled, &summary));
+                }
                 (Outcome::Stopped, Wanted::Stopped) => return Some(done(JobState::Stopped, &summary)),
                 (Outcome::Stopped, _) if is_closing => return None,
                 // To go on with another parallelism, or to be drained; or with a savepoint, which is then found.
@@ -128,6 +135,23 @@ fn run(
     let watcher = Arc::new(Watcher(Arc::clone(job)));
     let options = deployment.options(unattended, |digest| around.components.path(digest));
     job::block_on(job::attempts(Arc::new(prepared), &options, watcher, &mut orders))
+}
+
+/// Deletes the checkpoints of a job that was cancelled while none of its attempts ran, if they are not to stay.
+fn discard(job: &Arc<Job>, around: &Surroundings, deployment: &Deployment, prepared: Option<Prepared>) {
+    let watcher = Watcher(Arc::clone(job));
+    let component = |digest: &str| around.components.path(digest);
+    let discarded = deployment.plan(component).and_then(|plan| {
+        if plan.checkpoint.on_cancel == OnCancel::Retain {
+            return Ok(());
+        }
+        let prepared = prepared.map_or_else(|| around.prepare(deployment), Ok)?;
+        let options = deployment.options(true, component);
+        job::block_on(async { Ok(job::discard_cancelled(&prepared, &options, &watcher).await) })
+    });
+    if let Err(error) = discarded {
+        watcher.notice(&Notice::NotDiscarded { error: error.message().into() });
+    }
 }
 
 fn ended(state: JobState, error: Option<Fault>, summary: Option<serde_json::Value>) -> Ended {

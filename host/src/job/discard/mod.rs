@@ -18,6 +18,7 @@ use crate::record::AttemptId;
 
 use super::patience::Patience;
 use super::prepare::Prepared;
+use super::settle::settle;
 use super::sinks;
 
 /// Deletes the checkpoints of a run whose attempt `last` was cancelled, and what sinks have staged for no checkpoint. What is committed is
@@ -30,13 +31,32 @@ pub(super) async fn discard(store: &Store, prepared: &Prepared, last: AttemptId)
     // A new attempt, because files of the last one may still be on their way.
     let by = format!("process {}, to delete the checkpoints of a cancelled job", std::process::id());
     let Claimed { attempt, slot, log } = store.claim(RunChoice::After(last), &by, None).await?;
-    let newest = restore_point(&log, slot)?.map(|point| point.manifest);
-    if let Some(manifest) = newest.as_ref().filter(|manifest| manifest.attempt == last) {
+    let mut newest = restore_point(&log, slot)?.map(|point| point.manifest);
+    if let Some(manifest) = &mut newest {
+        // It may be older than a change of the job, and `last` have died before it has published it.
+        settle(manifest, &prepared.plan, true, |_| false)?;
         sinks::publish(store, prepared, attempt.run, manifest, Patience::none()).await?;
     }
     sinks::prepare(prepared, attempt).await?;
     store.commit(slot + 1, &nothing(&prepared.plan, attempt, next_epoch(&log), newest.as_ref())).await?;
     clear(store, attempt).await
+}
+
+/// The same for the newest run of a job, whose newest attempt is `last`, as far as there is something to go on with. What was begun to be
+/// deleted is deleted to its end.
+///
+/// # Errors
+/// As [`discard`].
+pub(super) async fn discard_newest(store: &Store, prepared: &Prepared, last: AttemptId) -> Result<()> {
+    if last == AttemptId::NONE {
+        return Ok(());
+    }
+    let log = store.log(last.run).await?;
+    match restore_point(&log, log.last_slot() + 1)?.map(|point| point.manifest).filter(|manifest| manifest.finished) {
+        Some(manifest) if manifest.trigger == Trigger::Cancel => clear(store, manifest.attempt).await,
+        Some(_) => Ok(()),
+        None => discard(store, prepared, last).await,
+    }
 }
 
 /// Deletes what lies below the entry with which `attempt` has discarded a run, as far as it is still there.

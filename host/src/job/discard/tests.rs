@@ -11,7 +11,7 @@ use super::*;
 use crate::checkpoint::manifest::tests::{manifest, state_file};
 use crate::checkpoint::paths;
 use crate::error::Kind;
-use crate::job::attempt::attempts;
+use crate::job::attempt::{attempts, discard_cancelled};
 use crate::job::begin::begin;
 use crate::job::{End, Notice, Observer, Options, Order, Outcome, Progress, Summary};
 use crate::plan::{
@@ -155,4 +155,24 @@ async fn who_was_overtaken_deletes_nothing() {
     let before = left(&store, 1).await;
     assert_eq!(discard(&store, &prepared, last).await.unwrap_err().kind(), Kind::Fenced);
     assert_eq!(left(&store, 1).await, before);
+}
+
+#[tokio::test]
+async fn what_no_attempt_could_see_to_is_seen_to_afterwards() {
+    let dir = tempfile::tempdir().unwrap();
+    let (prepared, store, last) = with_state(dir.path()).await;
+    let observer = Canceller { orders: unbounded_channel().0, discarded: AtomicBool::default() };
+    let before = left(&store, 1).await;
+    for (fresh, from) in [(true, None), (false, Some("/elsewhere".into()))] {
+        let options = Options { fresh, from, since: Some(last), ..Options::default() };
+        discard_cancelled(&prepared, &options, &observer).await;
+        assert_eq!(left(&store, 1).await, before, "the run before a job that has not begun");
+    }
+    let options = Options { fresh: true, since: Some(AttemptId::NONE), ..Options::default() };
+    discard_cancelled(&prepared, &options, &observer).await;
+    let after = left(&store, 1).await;
+    assert_eq!((after.len(), store.log(1).await.unwrap().manifests().next().unwrap().1.trigger), (1, Trigger::Cancel));
+    discard_cancelled(&prepared, &options, &observer).await;
+    assert_eq!(left(&store, 1).await, after, "once is enough");
+    assert!(observer.discarded.into_inner());
 }
