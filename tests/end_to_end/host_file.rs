@@ -28,5 +28,8 @@ fn a_fault_of_the_host_file_is_shown_there() {
     place.write("host.toml", "format = 1\n\n[checkpoint]\ninterval = \"soon\"\n");
     let ended = place.run(&["--host-file", "host.toml"]).ends_with(3);
     ended.says(&["host.toml:4:12", "interval = \"soon\"", "`interval` must be a duration"]);
+    let serve = ["serve", "--data-dir", "data", "--listen", "127.0.0.1:0", "--host-file", "host.toml"];
+    place.cofferdam(&serve).ends_with(3).says(&["host.toml:4:12"]);
+    assert!(!place.path("data").exists());
     place.run(&["--host-file", "none.toml"]).ends_with(3).says(&["can't read the host file none.toml"]);
 }

@@ -66,15 +66,25 @@ pub fn load(path: &Path, overrides: &Overrides) -> Result<Plan> {
 pub fn parse(path: &Path, text: String, overrides: &Overrides) -> Result<Plan> {
     let defaults = match &overrides.host_file {
         None => Defaults::new(),
-        Some(host) => {
-            let (faults, base) = (Faults::new(host, read(host, HOST)?), base(host, HOST)?);
-            let defaults = file::read_host(&faults, &base);
-            faults.into_result(defaults)?
-        }
+        Some(host) => defaults(host)?,
     };
     let (faults, base) = (Faults::new(path, text), base(path, JOB)?);
     let plan = file::read(&faults, &base, defaults, overrides);
     faults.into_result(plan)
+}
+
+/// Looks whether the host file at `path` is in order.
+///
+/// # Errors
+/// As [`load`].
+pub fn check_host(path: &Path) -> Result<()> {
+    defaults(path).map(drop)
+}
+
+fn defaults(host: &Path) -> Result<Defaults> {
+    let (faults, base) = (Faults::new(host, read(host, HOST)?), base(host, HOST)?);
+    let defaults = file::read_host(&faults, &base);
+    faults.into_result(defaults)
 }
 
 /// The text of the job file at `path`.

@@ -81,8 +81,10 @@ impl Host {
     /// by job; `host_file` has defaults for what job files leave out.
     ///
     /// # Errors
-    /// Kind `Storage`: the directory can't be used.
+    /// Kind `Config`: the host file has faults; `Storage`: the directory can't be used. Nothing has changed then.
     pub fn open(data: &Path, host_file: Option<&Path>, log: LogReader) -> Result<Arc<Host>> {
+        // Every job would end for good by it.
+        host_file.map_or(Ok(()), config::check_host)?;
         let data = DataDir::open(data)?;
         let components = Components::new(data.components());
         let cache = job::cache_dir().unwrap_or_else(|| data.cache());
