@@ -24,7 +24,8 @@ pub(super) struct DataDir {
 }
 
 impl DataDir {
-    /// Opens the directory, which is made if it is missing, for this user only: job files may hold secrets.
+    /// Opens the directory, which is made if it is missing, for this user only. In one that was there already only what is of jobs is:
+    /// their files may hold secrets.
     ///
     /// # Errors
     /// Kind `Storage`: another host runs there, or it can't be written.
@@ -33,9 +34,8 @@ impl DataDir {
         let root = std::path::absolute(root).map_err(|error| unusable(&error))?;
         let is_new = !root.exists();
         ["components", "jobs"].iter().try_for_each(|dir| durable::create_dirs(&root.join(dir))).map_err(|error| unusable(&error))?;
-        if is_new {
-            protect(&root).map_err(|error| unusable(&error))?;
-        }
+        let secret = [root.join("jobs")].into_iter().chain(is_new.then(|| root.clone()));
+        secret.into_iter().try_for_each(|dir| protect(&dir)).map_err(|error| unusable(&error))?;
         let lock = File::create(root.join("lock")).map_err(|error| unusable(&error))?;
         match lock.try_lock() {
             Ok(()) => Ok(DataDir { root, _lock: lock }),
@@ -77,8 +77,29 @@ pub(super) fn unusable(path: &Path, error: &io::Error) -> Error {
         .help("the place is set by `serve --data-dir`; make it readable and writable, with room on its disk")
 }
 
-fn protect(root: &Path) -> io::Result<()> {
+fn protect(dir: &Path) -> io::Result<()> {
     #[cfg(unix)]
-    std::fs::set_permissions(root, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_of_jobs_is_for_this_user_only_wherever_it_lies() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &str| std::fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o777;
+        drop(DataDir::open(&dir.path().join("new")).unwrap());
+        assert_eq!((mode("new"), mode("new/jobs")), (0o700, 0o700));
+        std::fs::create_dir_all(dir.path().join("old/jobs")).unwrap();
+        for path in ["old", "old/jobs"] {
+            std::fs::set_permissions(dir.path().join(path), PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        drop(DataDir::open(&dir.path().join("old")).unwrap());
+        assert_eq!((mode("old"), mode("old/jobs")), (0o755, 0o700), "what else lies there is not the host's");
+    }
 }
