@@ -173,7 +173,7 @@ impl Host {
     /// Deploys a job: checks everything, writes it down, and begins.
     ///
     /// # Errors
-    /// What is not in order; kind `Conflict` if a job of this name has not ended. Nothing has changed then.
+    /// What is not in order; kind `Conflict` if a job of this name has not ended, or a savepoint of it is being taken. Nothing has changed then.
     pub fn deploy(&self, wanted: Deploy) -> Result<JobDetails> {
         let file = match wanted.file.clone() {
             Some(file) if file.is_absolute() => file,
@@ -297,7 +297,7 @@ impl Host {
     /// Forgets a job that has ended. Its checkpoints and output stay where they are.
     ///
     /// # Errors
-    /// Kind `NotFound`; `Conflict` if it has not ended; `Storage` if it can't be removed.
+    /// Kind `NotFound`; `Conflict` if it has not ended, or a savepoint of it is being taken; `Storage` if it can't be removed.
     pub fn forget(&self, name: &str) -> Result<()> {
         let _changing = lock(&self.changing);
         self.find(name)?.forget()?;

@@ -189,13 +189,22 @@ impl Job {
             .help(format!("`cofferdam stop {name}` first: deployed again, it goes on from its last checkpoint")))
     }
 
+    /// Refuses what can't be done while a savepoint is taken of what the job has left.
+    fn require_no_savepoint(&self) -> Result<()> {
+        self.savepoints().of_ended().map_or(Ok(()), |trigger_id| {
+            let message = format!("savepoint `{trigger_id}` of job `{}` is being taken", self.name);
+            Err(Error::new(Kind::Conflict, message).help("try again when it is whole"))
+        })
+    }
+
     /// Takes the place of a deployment that has ended.
     ///
     /// # Errors
-    /// Kind `Conflict` if it has not; `Storage` if it can't be written down.
+    /// Kind `Conflict` if it has not, or a savepoint of it is being taken; `Storage` if it can't be written down.
     pub(super) fn deploy_again(&self, deployment: Deployment) -> Result<()> {
         self.require_end()?;
         let mut current = self.deployment();
+        self.require_no_savepoint()?;
         deployment.write(&self.dir)?;
         *self.live() = Live::new(&deployment);
         *current = deployment;
@@ -205,10 +214,11 @@ impl Job {
     /// Removes all that the host has of a job that has ended. Checkpoints and output are not the host's.
     ///
     /// # Errors
-    /// Kind `Conflict` if it has not ended; `Storage` if it can't be removed.
+    /// Kind `Conflict` if it has not ended, or a savepoint of it is being taken; `Storage` if it can't be removed.
     pub(super) fn forget(&self) -> Result<()> {
         self.require_end()?;
         let current = self.deployment();
+        self.require_no_savepoint()?;
         current.remove(&self.dir)
     }
 

@@ -52,6 +52,8 @@ struct Asked {
     trigger_id: String,
     target: Location,
     then: Then,
+    /// Its job had ended, so nothing may happen to that meanwhile.
+    of_ended: bool,
     result: Option<std::result::Result<Saved, Fault>>,
 }
 
@@ -78,6 +80,11 @@ impl Savepoints {
         if let Some(asked) = self.0.iter_mut().find(|asked| asked.trigger_id == trigger_id) {
             asked.result = Some(result);
         }
+    }
+
+    /// The one that is being taken of the job's last checkpoint, after its end.
+    pub(super) fn of_ended(&self) -> Option<&str> {
+        self.0.iter().find(|asked| asked.of_ended && asked.result.is_none()).map(|asked| asked.trigger_id.as_str())
     }
 }
 
@@ -131,12 +138,12 @@ impl Job {
             let taken = || Error::new(Kind::Conflict, format!("savepoint `{trigger_id}` is under way, and another than this"));
             return if is_same { Ok(asked.trigger_id.clone()) } else { Err(taken().help("ask by another name")) };
         }
-        let asked = Asked { trigger_id: trigger_id.clone(), target: target.clone(), then: wanted.then, result: None };
         let (reply, told) = oneshot::channel();
         let order =
             SavepointOrder { trigger_id: trigger_id.clone(), target, with_components: wanted.with_components, then: wanted.then, reply };
-        let is_over = deployment.ended.as_ref().is_some_and(|ended| matches!(ended.state, JobState::Finished | JobState::Stopped));
-        if is_over {
+        let of_ended = deployment.ended.as_ref().is_some_and(|ended| matches!(ended.state, JobState::Finished | JobState::Stopped));
+        let asked = Asked { trigger_id: trigger_id.clone(), target: order.target.clone(), then: wanted.then, of_ended, result: None };
+        if of_ended {
             // Its last checkpoint is all that it ever will be.
             let (around, ended) = (Arc::clone(around), deployment.clone());
             self.beside(move |_| save_ended(&ended, order, &around))?;
@@ -145,7 +152,8 @@ impl Job {
         }
         self.savepoints().add(asked);
         let awaited = trigger_id.clone();
-        self.beside(move |job| job.await_savepoint(&awaited, told))?;
+        let awaiting = self.beside(move |job| job.await_savepoint(&awaited, told));
+        awaiting.inspect_err(|error| self.savepoints().done(&trigger_id, Err(Fault::from(error))))?;
         Ok(trigger_id)
     }
 
