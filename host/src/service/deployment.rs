@@ -194,11 +194,14 @@ impl Deployment {
         durable::create_dirs(dir).and_then(|()| durable::replace(&path, &text)).map_err(|error| unusable(&path, &error))
     }
 
-    /// Removes the job's directory.
+    /// Removes the job's directory, or what is left of it.
     pub(super) fn remove(&self, dir: &Path) -> Result<()> {
         // First what makes it a job: if this ends in between, nothing of it is left that counts.
         let path = dir.join(FILE);
-        let removed = std::fs::remove_file(&path).and_then(|()| durable::sync_dir(dir)).and_then(|()| std::fs::remove_dir_all(dir));
+        let removed = match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => durable::sync_dir(dir).and_then(|()| std::fs::remove_dir_all(dir)),
+        };
         removed.map_err(|error| unusable(&path, &error))
     }
 
