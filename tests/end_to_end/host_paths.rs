@@ -48,6 +48,10 @@ fn every_path_answers_and_refuses() {
     refused(&host, "POST", "/v1/jobs", &json!({ "txt": text }), 422, "bad-request", "unknown field `txt`");
     let unknown = json!({ "text": text.replace("\"job\"", "\"other\""), "components": { "parse": "0".repeat(64) } });
     refused(&host, "POST", "/v1/jobs", &unknown, 404, "not-found", "operator `parse`: the host has no component");
+    for (uid, digest, says) in [("parse", "../x", "`../x` is no component's digest"), ("nobody", "", "no operator `nobody`")] {
+        let wrong = json!({ "text": text.replace("\"job\"", "\"other\""), "components": { uid: digest } });
+        refused(&host, "POST", "/v1/jobs", &wrong, 400, "bad-request", says);
+    }
     let broken = json!({ "text": text.replace("\"job\"", "\"other\"").replace("flights_parse", "flights_nothing") });
     refused(&host, "POST", "/v1/jobs", &broken, 422, "component", "can't be read");
     let (status, _) = host.http("POST", "/v1/jobs", "{");

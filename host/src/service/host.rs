@@ -20,7 +20,7 @@ use crate::clock;
 use crate::config::{self, Overrides};
 use crate::error::{Error, Kind, Result};
 use crate::job::{self, ComponentFacts, ComponentInspection, Listing, SwapReport, WayBack};
-use crate::plan::{ComponentRef, NodeKind, Plan};
+use crate::plan::{ComponentRef, NodeKind, Plan, is_digest};
 use crate::record::AttemptId;
 use crate::wasm::Engine;
 
@@ -223,6 +223,15 @@ impl Host {
 
     /// The digest of each operator's component. One that is named by a file which nobody has pushed is pushed from here.
     fn components_of(&self, plan: &Plan, pushed: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+        let is_operator = |uid: &str| plan.nodes.iter().any(|node| node.uid == uid && matches!(node.kind, NodeKind::Operator(_)));
+        for (uid, digest) in pushed {
+            let message = match (is_operator(uid), is_digest(digest)) {
+                (true, true) => continue,
+                (true, false) => format!("operator `{uid}`: `{digest}` is no component's digest"),
+                (false, _) => format!("the job has no operator `{uid}` that could have a component"),
+            };
+            return Err(Error::new(Kind::Request, message).help("`components` has uids of operators, and BLAKE3 in hexadecimal of files"));
+        }
         let mut digests = BTreeMap::new();
         for node in &plan.nodes {
             let NodeKind::Operator(settings) = &node.kind else { continue };
