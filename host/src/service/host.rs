@@ -205,6 +205,9 @@ impl Host {
         deployment.components.values().try_for_each(|digest| self.component(&ComponentRef::Digest(digest.clone())).map(drop))?;
         let job = match self.existing(&plan.name) {
             Some(job) => {
+                // It may have been deployed, and have ended, since that was looked up.
+                job.require_end()?;
+                deployment.begin.since = job::block_on(job::newest_attempt(&plan)).map_err(named)?;
                 job.deploy_again(deployment)?;
                 job
             }
