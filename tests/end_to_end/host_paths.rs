@@ -37,7 +37,8 @@ fn every_path_answers_and_refuses() {
     let text = flights::job("rate = 4000").text();
     let request = json!({ "text": text, "file": place.path("job.toml") });
     let deployed = ask(&host, "POST", "/v1/jobs", &request, 201);
-    assert_eq!((&deployed["name"], &deployed["state"]), (&"job".into(), &"CREATED".into()), "{deployed}");
+    // What its thread has come to meanwhile is not known.
+    assert!(deployed["name"] == "job" && ["CREATED", "RUNNING"].map(Value::from).contains(&deployed["state"]), "{deployed}");
     refused(&host, "POST", "/v1/jobs", &request, 409, "conflict", "job `job` is");
     refused(&host, "POST", "/v1/jobs", &json!({ "text": "format = 1" }), 422, "config", "problems in");
     refused(&host, "POST", "/v1/jobs", &json!({ "text": text, "file": "job.toml" }), 400, "bad-request", "relative");
@@ -116,7 +117,7 @@ fn every_path_answers_and_refuses() {
     refused(&host, "POST", "/v1/jobs/job/rescale", &json!({ "parallelism": 129 }), 422, "config", "above max-parallelism");
     refused(&host, "POST", "/v1/jobs/job/rescale", &json!({ "parallelism": 0 }), 422, "config", "parallelism 0");
     let rescaled = ask(&host, "POST", "/v1/jobs/job/rescale", &json!({ "parallelism": 2 }), 202);
-    assert_eq!(rescaled["state"], "RESTARTING", "{rescaled}");
+    assert!(["RESTARTING", "RUNNING"].map(Value::from).contains(&rescaled["state"]), "{rescaled}");
     host.wait_until("job", "parallelism 2", |job| job["parallelism"] == 2 && job["state"] == "RUNNING");
     let savepoints = "/v1/jobs/job/savepoints";
     refused(&host, "POST", savepoints, &json!({}), 400, "bad-request", "no directory for savepoints");
