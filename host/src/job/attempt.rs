@@ -50,7 +50,7 @@ pub async fn attempts(
     orders: &mut UnboundedReceiver<Order>,
 ) -> Result<Summary> {
     let mut strategy = Strategy::new(prepared.plan.restart.clone());
-    let (mut failures, mut legacy) = (Vec::new(), Legacy::default());
+    let (mut failures, mut legacy) = (Vec::new(), Legacy { claimer: clock::entropy(), ..Legacy::default() });
     if prepared.plan.checkpoint.interval.is_none() {
         observer.notice(&Notice::Unchecked);
     }
@@ -62,7 +62,7 @@ pub async fn attempts(
         let error = match attempt(&mut prepared, options, &observer, orders, &mut legacy).await {
             Ok(summary) => {
                 if summary.outcome == Outcome::Cancelled {
-                    discard(&prepared, summary.attempt, &*observer).await;
+                    discard(&prepared, summary.attempt, legacy.claimer, &*observer).await;
                 }
                 return Ok(Summary { failures, ..summary });
             }
@@ -89,7 +89,7 @@ pub async fn attempts(
             }
             Some(End::Cancel) => {
                 match legacy.attempt {
-                    Some(attempt) => discard(&prepared, attempt, &*observer).await,
+                    Some(attempt) => discard(&prepared, attempt, legacy.claimer, &*observer).await,
                     None => discard_cancelled(&prepared, options, &*observer).await,
                 }
                 let summary = nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
@@ -130,7 +130,7 @@ fn for_good(error: Error, reason: Option<String>) -> Error {
 /// What an attempt leaves to the next.
 #[derive(Default)]
 struct Legacy {
-    /// The last one that has claimed its run.
+    /// The last one that has begun.
     attempt: Option<AttemptId>,
     /// Checkpoints of the run.
     history: History,
@@ -140,12 +140,15 @@ struct Legacy {
     unsettled: Option<Unsettled>,
     /// Whether one was looked for that the process before was in the middle of.
     resumed: bool,
+    /// By this attempts know the claims of those before, also of such as have not begun.
+    claimer: u64,
 }
 
 /// The store of the job's checkpoints.
-async fn open(plan: &Plan) -> Result<Store> {
+async fn open(plan: &Plan, claimer: u64) -> Result<Store> {
     let settings = &plan.checkpoint;
-    let store = Store::open(&settings.dir, &settings.access, &plan.name).await?.with_memory_threshold(settings.memory_threshold);
+    let store = Store::open(&settings.dir, &settings.access, &plan.name).await?;
+    let store = store.with_memory_threshold(settings.memory_threshold).claiming_as(claimer);
     match &settings.local_recovery {
         Some(dir) => store.with_copies(dir),
         None => Ok(store),
@@ -153,12 +156,12 @@ async fn open(plan: &Plan) -> Result<Store> {
 }
 
 /// Deletes the checkpoints of a job that was cancelled, if they are not to stay. The job is cancelled all the same if they can't be.
-async fn discard(prepared: &Prepared, attempt: AttemptId, observer: &dyn Observer) {
+async fn discard(prepared: &Prepared, attempt: AttemptId, claimer: u64, observer: &dyn Observer) {
     if prepared.plan.checkpoint.on_cancel == OnCancel::Retain {
         return;
     }
-    let discarded = async { discard::discard(&open(&prepared.plan).await?, prepared, attempt).await }.await;
-    tell_discarded(discarded, observer);
+    let discarded = async { discard::discard(&open(&prepared.plan, claimer).await?, prepared, attempt).await };
+    tell_discarded(discarded.await, observer);
 }
 
 /// The same for a job none of whose attempts could see to it: they have ended already, or none has begun in this process.
@@ -167,7 +170,7 @@ pub async fn discard_cancelled(prepared: &Prepared, options: &Options, observer:
         return;
     }
     let discarded = async {
-        let store = open(&prepared.plan).await?;
+        let store = open(&prepared.plan, clock::entropy()).await?;
         let newest = newest(&store).await?;
         // A run that is not the job's, since it was to begin another and has not, is left alone.
         let has_begun = options.since.is_none_or(|since| newest > since);
@@ -195,7 +198,7 @@ async fn attempt(
     legacy: &mut Legacy,
 ) -> Result<Summary> {
     let plan = Arc::clone(&prepared.plan);
-    let store = open(&plan).await?;
+    let store = open(&plan, legacy.claimer).await?;
     if let (Some(since), None) = (options.since, legacy.attempt) {
         legacy.attempt = Some(newest(&store).await?).filter(|newest| *newest > since);
     }

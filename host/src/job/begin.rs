@@ -203,7 +203,7 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Op
                 discard::clear(store, point.manifest.attempt).await?;
             }
             match after {
-                Some(after) if log.run > after.run || log.last_attempt() > after.attempt => Ok(Some(Choice::newest(run, Some(point)))),
+                Some(after) if store.taken_over(after, &log) => Ok(Some(Choice::newest(run, Some(point)))),
                 // It is this job that has come to its end, and not to be done once more.
                 Some(_) => Ok(None),
                 None => Ok(Some(Choice::newest(RunChoice::Fresh, None))),

@@ -59,7 +59,7 @@ pub struct Claim {
     pub by: String,
     /// When it began, RFC 3339.
     pub created: String,
-    /// Different in every claim, so that a writer can tell its own from a twin's.
+    /// Different in every claim, so that a writer can tell its own from a twin's. Those of one who claims several times begin alike.
     pub token: String,
     /// The manifest that the attempt was told to begin from, rather than the newest below the claim. Holds until it commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]

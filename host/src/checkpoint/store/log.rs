@@ -28,7 +28,7 @@ pub enum RunChoice {
     Newest,
     /// A new one, without state.
     Fresh,
-    /// The one that this attempt has claimed before, if nobody has taken over since.
+    /// The one that this attempt has claimed before, if nobody else has taken over since.
     After(AttemptId),
 }
 
@@ -90,12 +90,12 @@ impl Store {
                 continue;
             }
             if let RunChoice::After(last) = choice
-                && (run > last.run || log.last_attempt() > last.attempt)
+                && self.taken_over(last, &log)
             {
                 return Err(self.newer_run(last.run).await?.unwrap_or_else(|| self.fenced(&log)));
             }
             let (slot, attempt) = (log.last_slot() + 1, AttemptId { run, attempt: next_attempt(&log)? });
-            let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", clock::entropy(), clock::entropy()));
+            let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", self.claimer, clock::entropy()));
             let (from, owns) = (from.map(|from| from.manifest.clone()), from.is_some_and(|from| from.owned));
             let claim = LogEntry::Claim(Claim { job: self.job.clone(), attempt, by: by.into(), created, token, from, owns });
             if !self.put_new(run, &paths::entry(slot), &text(&claim)?).await? {
@@ -140,6 +140,15 @@ impl Store {
     pub async fn overtaken(&self, attempt: AttemptId) -> Result<Option<Error>> {
         let log = self.log(attempt.run).await?;
         if log.last_attempt() > attempt.attempt { Ok(Some(self.fenced(&log))) } else { self.newer_run(attempt.run).await }
+    }
+
+    /// Whether anybody else has taken over from an attempt, given the newest run. Claims of one's own do not count: with what they were
+    /// for nothing has begun, or they were put though the put has failed.
+    pub fn taken_over(&self, attempt: AttemptId, newest: &Log) -> bool {
+        let own = format!("{:016x}", self.claimer);
+        let is_own = |entry: &LogEntry| matches!(entry, LogEntry::Claim(claim) if claim.token.starts_with(&own));
+        let is_others = |entry: &LogEntry| entry.attempt().attempt > attempt.attempt && !is_own(entry);
+        newest.run > attempt.run || newest.entries.values().flatten().any(is_others)
     }
 
     /// The error for an attempt of `run` if there is a newer run.

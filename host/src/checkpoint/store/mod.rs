@@ -32,6 +32,7 @@ pub use published::Publication;
 pub use savepoint::{Contents, Disposed, Saved, SavepointDir, Target};
 
 use super::paths;
+use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
 use cause::cause;
@@ -51,6 +52,8 @@ pub struct Store {
     /// State files with fewer bytes are kept in manifests.
     memory_threshold: u64,
     copies: Option<Copies>,
+    /// By this it knows its own claims: their tokens begin with it.
+    claimer: u64,
 }
 
 impl fmt::Debug for Store {
@@ -69,7 +72,7 @@ impl Store {
     pub async fn open(dir: &Location, access: &Access, job: &str) -> Result<Self> {
         let dir = dir.join(&paths::job_dir(job));
         let objects = open::open(&dir, access, Purpose::Checkpoints).await?;
-        Ok(Store { objects, dir, access: access.clone(), job: job.into(), memory_threshold: 0, copies: None })
+        Ok(Store { objects, dir, access: access.clone(), job: job.into(), memory_threshold: 0, copies: None, claimer: clock::entropy() })
     }
 
     /// Opens the checkpoints of `job` below `dir` to look at them. Creates nothing.
@@ -83,7 +86,7 @@ impl Store {
             let message = format!("job `{job}` has no checkpoints: {dir} can't be read: {}", cause(&error));
             Error::new(Kind::Storage, message).help("the place is set by `[checkpoint] dir`")
         })?;
-        Ok(Store { objects, dir, access, job: job.into(), memory_threshold: 0, copies: None })
+        Ok(Store { objects, dir, access, job: job.into(), memory_threshold: 0, copies: None, claimer: clock::entropy() })
     }
 
     /// The same, with state files of fewer bytes than `threshold` kept in manifests.
@@ -97,6 +100,11 @@ impl Store {
     /// [`Kind::Storage`], naming the setting, if it can't be used.
     pub fn with_copies(self, dir: &std::path::Path) -> Result<Self> {
         Ok(Store { copies: Some(Copies::open(dir, &self.job)?), ..self })
+    }
+
+    /// The same, with the claims of `claimer` as its own.
+    pub fn claiming_as(self, claimer: u64) -> Self {
+        Store { claimer, ..self }
     }
 
     /// The job.

@@ -151,7 +151,7 @@ async fn a_process_that_dies_in_the_middle_leaves_nothing_to_go_on_from_and_the_
 async fn who_was_overtaken_deletes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (prepared, store, last) = with_state(dir.path()).await;
-    store.claim(RunChoice::Newest, "another process", None).await.unwrap();
+    self::store(&prepared.plan).await.claim(RunChoice::Newest, "another process", None).await.unwrap();
     let before = left(&store, 1).await;
     assert_eq!(discard(&store, &prepared, last).await.unwrap_err().kind(), Kind::Fenced);
     assert_eq!(left(&store, 1).await, before);
@@ -175,4 +175,23 @@ async fn what_no_attempt_could_see_to_is_seen_to_afterwards() {
     discard_cancelled(&prepared, &options, &observer).await;
     assert_eq!(left(&store, 1).await, after, "once is enough");
     assert!(observer.discarded.into_inner());
+}
+
+#[tokio::test]
+async fn an_attempt_that_has_claimed_and_not_begun_is_in_nobodys_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let (prepared, store, last) = with_state(dir.path()).await;
+    // Where the sink's directory is to be made there is a file, so the attempt fails between its claim and its beginning.
+    std::fs::write(dir.path().join("out"), b"").unwrap();
+    let sink = crate::connectors::sink("out", &SinkSettings::File { path: dir.path().join("out") });
+    let prepared = Prepared { sinks: vec![Some(Arc::from(sink))], ..prepared };
+    let options = Options { allow_non_restored_state: true, ..Options::default() };
+    let error = begin(&store, &prepared, &options, Some(last)).await.err().unwrap();
+    assert_eq!((error.kind(), store.log(1).await.unwrap().last_attempt()), (Kind::Storage, last.attempt + 1));
+    std::fs::remove_file(dir.path().join("out")).unwrap();
+    let begun = begin(&store, &prepared, &options, Some(last)).await.unwrap().unwrap();
+    assert_eq!((begun.attempt.attempt, begun.point.unwrap().manifest.checkpoint), (last.attempt + 2, 3));
+    // To another process they are claims like any other.
+    let other = self::store(&prepared.plan).await;
+    assert_eq!(begin(&other, &prepared, &options, Some(last)).await.err().unwrap().kind(), Kind::Fenced);
 }
