@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::decide::{RestorePoint, next_epoch, point_at, restore_point};
+use crate::checkpoint::decide::{RestorePoint, next_epoch, restore_point};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{Claim, LogEntry, Trigger};
 use crate::checkpoint::store::{BeginFrom, Claimed, RunChoice, Store, canonical};
@@ -44,8 +44,8 @@ struct Choice {
     point: Option<RestorePoint>,
     /// Whether the checkpoint was asked for, rather than the newest.
     asked: bool,
-    /// How many newer checkpoints of its run it has been accepted to pass over.
-    passes_over: usize,
+    /// How many newer checkpoints of its run it has been accepted to pass over; none: any number.
+    passes_over: Option<usize>,
     fell_back: Option<FellBack>,
     /// Whether it is a savepoint that belongs to the job from now on.
     owns: bool,
@@ -54,7 +54,7 @@ struct Choice {
 impl Choice {
     /// To go on from the newest checkpoint, or without one.
     fn newest(run: RunChoice, point: Option<RestorePoint>) -> Self {
-        Choice { run, point, asked: false, passes_over: 0, fell_back: None, owns: false }
+        Choice { run, point, asked: false, passes_over: None, fell_back: None, owns: false }
     }
 }
 
@@ -70,19 +70,17 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options,
         chosen => chosen?,
     };
     let Some((Choice { run, mut point, asked, passes_over, fell_back, owns }, mut beginning)) = chosen else { return Ok(None) };
-    let from = point.as_ref().filter(|_| asked).map(|point| BeginFrom { manifest: canonical(&point.path).to_string(), owned: owns });
+    let from = |point: &RestorePoint| BeginFrom { manifest: canonical(&point.path).to_string(), owned: owns, passes_over };
+    let from = point.as_ref().filter(|_| asked).map(from);
     let Claimed { attempt, slot, log } = store.claim(run, &format!("process {}", std::process::id()), from.as_ref()).await?;
-    if run != RunChoice::Fresh {
-        // An attempt that was still running may have committed in between.
-        match &point {
-            Some(point) if asked => still_newest(point, &log, passes_over)?,
-            _ => {
-                let mut newest = restore_point(&log, slot)?;
-                if newest.as_ref().map(|newest| &newest.path) != point.as_ref().map(|point| &point.path) {
-                    beginning = read(store, newest.as_mut(), prepared, options).await?;
-                    point = newest;
-                }
-            }
+    // An attempt that was still running may have committed in between.
+    if let Some(from) = &from {
+        still_newest(store, from).await?;
+    } else if run != RunChoice::Fresh {
+        let mut newest = restore_point(&log, slot)?;
+        if newest.as_ref().map(|newest| &newest.path) != point.as_ref().map(|point| &point.path) {
+            beginning = read(store, newest.as_mut(), prepared, options).await?;
+            point = newest;
         }
     }
     let mut origin = point.as_ref().and_then(|point| point.manifest.origin.clone());
@@ -111,11 +109,10 @@ fn forget_unsaved(point: &mut RestorePoint, unsaved: &[String]) {
 }
 
 /// No more checkpoints may be newer than one that was asked for than when it was.
-fn still_newest(point: &RestorePoint, log: &Log, passes_over: usize) -> Result<()> {
-    match point_at(log, point.slot) {
-        Some(now) if from_run(point, log) && now.newer > passes_over => Err(duplicates(&now)),
-        _ => Ok(()),
-    }
+async fn still_newest(store: &Store, from: &BeginFrom) -> Result<()> {
+    let Some(accepted) = from.passes_over else { return Ok(()) };
+    let now = store.load(&from.manifest).await?;
+    if now.newer > accepted { Err(duplicates(&now)) } else { Ok(()) }
 }
 
 fn from_run(point: &RestorePoint, log: &Log) -> bool {
@@ -170,7 +167,7 @@ async fn fall_back(store: &Store, options: &Options, error: Error) -> Result<Cho
     if fell_back.doubles && !options.allow_duplicates {
         return Err(duplicates(&point).context(message));
     }
-    let passes_over = if options.allow_duplicates { usize::MAX } else { point.newer };
+    let passes_over = (!options.allow_duplicates).then_some(point.newer);
     Ok(Choice { run: RunChoice::Newest, point: Some(point), asked: true, passes_over, fell_back: Some(fell_back), owns: false })
 }
 
@@ -192,8 +189,17 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Op
     {
         // The last attempt was told where to begin, and has not committed anything since: that still holds.
         let point = store.load(from).await?;
-        let (passes_over, owns) = (usize::MAX, claim.owns);
-        return Ok(Some(Choice { run, point: Some(point), asked: true, passes_over, fell_back: None, owns }));
+        let Claim { passes_over, owns, .. } = *claim;
+        let is_refused = passes_over.is_some_and(|accepted| point.newer > accepted);
+        if is_refused && !from_run(&point, &log) {
+            // The run has nothing of its own to go on from.
+            let help = "begin by `-s` from the newest checkpoint of that run, or from this one with `--allow-duplicates`";
+            return Err(duplicates(&point).help(help));
+        }
+        if !is_refused {
+            return Ok(Some(Choice { run, point: Some(point), asked: true, passes_over, fell_back: None, owns }));
+        }
+        // It had been overtaken by a commit before it was claimed, so nothing may begin from it.
     }
     match restore_point(&log, log.last_slot() + 1)? {
         Some(point) if point.manifest.finished => {
@@ -239,7 +245,7 @@ fn asked(point: RestorePoint, newest: Option<&Log>, options: &Options) -> Result
         }
         _ => RunChoice::Fresh,
     };
-    let passes_over = if options.allow_duplicates { usize::MAX } else { 0 };
+    let passes_over = (!options.allow_duplicates).then_some(0);
     Ok(Choice { run, point: Some(point), asked: true, passes_over, fell_back: None, owns: options.claim })
 }
 

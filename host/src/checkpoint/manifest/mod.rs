@@ -67,6 +67,9 @@ pub struct Claim {
     /// Whether that is a savepoint which belongs to the job from now on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owns: bool,
+    /// How many checkpoints newer than that one it was accepted to pass over; none: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes_over: Option<usize>,
 }
 
 /// Why a checkpoint was taken.

@@ -13,6 +13,7 @@ pub(crate) fn claim(attempt: u32) -> LogEntry {
         token: "00ff".into(),
         from: None,
         owns: false,
+        passes_over: None,
     })
 }
 

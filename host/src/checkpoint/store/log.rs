@@ -39,6 +39,8 @@ pub struct BeginFrom {
     pub manifest: String,
     /// Whether it is a savepoint that belongs to the job from now on.
     pub owned: bool,
+    /// How many newer checkpoints it is accepted to pass over; none: any number.
+    pub passes_over: Option<usize>,
 }
 
 /// A run that was claimed.
@@ -96,8 +98,9 @@ impl Store {
             }
             let (slot, attempt) = (log.last_slot() + 1, AttemptId { run, attempt: next_attempt(&log)? });
             let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", self.claimer, clock::entropy()));
-            let (from, owns) = (from.map(|from| from.manifest.clone()), from.is_some_and(|from| from.owned));
-            let claim = LogEntry::Claim(Claim { job: self.job.clone(), attempt, by: by.into(), created, token, from, owns });
+            let (owns, passes_over) = (from.is_some_and(|from| from.owned), from.and_then(|from| from.passes_over));
+            let (job, from) = (self.job.clone(), from.map(|from| from.manifest.clone()));
+            let claim = LogEntry::Claim(Claim { job, attempt, by: by.into(), created, token, from, owns, passes_over });
             if !self.put_new(run, &paths::entry(slot), &text(&claim)?).await? {
                 continue;
             }
