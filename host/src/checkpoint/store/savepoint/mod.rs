@@ -144,6 +144,10 @@ impl SavepointDir {
     /// safe.
     pub async fn dispose(&self) -> Result<Disposed> {
         let paths = self.list().await?;
+        // In a bucket nothing else tells that there is no such directory.
+        if paths.is_empty() && !matches!(self.0.dir, Location::Path(_)) {
+            return Err(Error::new(Kind::Checkpoint, format!("{} is no savepoint: nothing is there", self.0.dir)));
+        }
         let was_whole = match self.manifest().await {
             Ok(_) => true,
             Err(error) if paths.iter().any(|path| path == paths::MANIFEST) && !self.is_disposed().await? => return Err(error),
@@ -159,6 +163,23 @@ impl SavepointDir {
         };
         let foreign = if was_whole { self.remove().await? } else { self.delete(&[paths::MANIFEST]).await? };
         Ok(Disposed { path: self.0.dir.clone(), was_whole, files: paths.len() - foreign.len(), foreign })
+    }
+
+    /// Looks once more whether everything is there that the manifest, which was put just now, names: it may have been disposed of in its
+    /// writing. What is left is removed then.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if something is missing.
+    async fn keep_if_whole(&self, manifest: &Manifest) -> Result<()> {
+        let there = self.list().await?;
+        let has_components = manifest.savepoint.as_ref().is_some_and(|savepoint| savepoint.has_components);
+        let operators = manifest.operators.iter().filter(|_| has_components);
+        let components = operators.map(|operator| paths::component(&operator.component.digest));
+        let mut named = manifest.state_files().map(str::to_owned).chain(components).chain([paths::JOB_FILE.to_owned()]);
+        let Some(missing) = named.find(|path| there.binary_search(path).is_err()) else { return Ok(()) };
+        self.remove().await?;
+        let message = format!("{} was removed while the savepoint was written", self.0.dir.join(&missing));
+        Err(Error::new(Kind::Storage, message).help("ask for the savepoint again"))
     }
 
     /// Deletes the manifest, and then the rest.

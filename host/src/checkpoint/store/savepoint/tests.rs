@@ -137,6 +137,31 @@ async fn one_without_a_manifest_is_none_and_can_be_cleared_away_for_good() {
 }
 
 #[tokio::test]
+async fn one_that_was_disposed_of_in_its_writing_is_not_kept() {
+    let (_dir, _store, _attempt, _target, saved) = taken().await;
+    let savepoint = find(&path(&saved.path)).await.unwrap();
+    let manifest = savepoint.manifest().await.unwrap();
+    savepoint.keep_if_whole(&manifest).await.unwrap();
+    for gone in [manifest.operators[0].files[0].path.clone(), paths::component(&digest()), paths::JOB_FILE.into()] {
+        let (_dir, _store, _attempt, _target, saved) = taken().await;
+        std::fs::remove_file(path(&saved.path).join(&gone)).unwrap();
+        let error = find(&path(&saved.path)).await.unwrap().keep_if_whole(&manifest).await.unwrap_err();
+        assert!(error.message().contains(&gone), "{error}");
+        assert!(!path(&saved.path).exists());
+    }
+}
+
+#[tokio::test]
+async fn a_savepoint_of_the_same_name_stays_whole() {
+    let (_dir, store, _attempt, target, saved) = taken().await;
+    let (_, manifest) = newest(&store).await;
+    let other = Contents { job_file: "format = 1 # of another host\n".into(), ..contents("5f", "") };
+    let error = store.save(&manifest, &target, other).await.unwrap_err();
+    assert!(error.message().contains("manifest.json exists already"), "{error}");
+    assert_eq!(find(&path(&saved.path)).await.unwrap().describe().await.unwrap().broken, []);
+}
+
+#[tokio::test]
 async fn only_a_savepoint_is_disposed_of_and_nothing_else_in_its_directory() {
     let (root, store, _attempt, _target, saved) = taken().await;
     for other in [root.path().to_owned(), path(&store.run_dir(1)), root.path().join("elsewhere")] {

@@ -77,17 +77,28 @@ impl Store {
             Kind::Storage => error.help("make room, or choose another place by `[checkpoint] savepoint-dir` or with the command"),
             _ => error,
         };
-        let whole = match self.write(manifest, &to, contents).await {
+        let to = SavepointDir(to);
+        if to.0.get(paths::MANIFEST).await?.is_some() {
+            let message = format!(
+                "{} exists already: a savepoint of the same name was written there, or is being removed",
+                to.0.dir.join(paths::MANIFEST)
+            );
+            return Err(Error::new(Kind::Storage, message).help("choose another place, or ask for it by another name"));
+        }
+        let whole = match self.write(manifest, &to.0, contents).await {
             Ok(whole) => whole,
             Err(error) => {
                 // Without a manifest it is nothing. What is left of it all the same can be disposed of.
-                SavepointDir(to).delete(&[]).await.unwrap_or_default();
+                if let Ok(None) = to.0.get(paths::MANIFEST).await {
+                    to.delete(&[]).await.unwrap_or_default();
+                }
                 return Err(help(error));
             }
         };
         let text = render(&LogEntry::Checkpoint(whole.clone())).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
-        to.put(paths::MANIFEST, text.into()).await.map_err(help)?;
-        Ok(Saved::of(&to.dir, &whole))
+        to.0.put(paths::MANIFEST, text.into()).await.map_err(help)?;
+        to.keep_if_whole(&whole).await?;
+        Ok(Saved::of(&to.0.dir, &whole))
     }
 
     /// Writes all of a savepoint but its manifest, and returns that.
