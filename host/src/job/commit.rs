@@ -134,7 +134,8 @@ impl Controller {
         self.remove_owned();
         if !self.collecting {
             self.collecting = true;
-            let (store, mut live, retained) = (self.store.clone(), self.lists.live(), self.prepared.plan.checkpoint.num_retained);
+            let (store, retained) = (self.store.clone(), self.prepared.plan.checkpoint.num_retained);
+            let mut live = self.lists.live(self.totals.last);
             live.paths.extend(self.savepoints.pinned().map(str::to_owned));
             self.tasks.spawn(async move {
                 collect(&store, &live, retained).await;
@@ -160,7 +161,7 @@ impl Controller {
                 tracing::warn!("{error}");
             }
         }
-        let live = Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX };
+        let live = Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX, committed: Some(u64::MAX) };
         collect(&self.store, &live, self.prepared.plan.checkpoint.num_retained).await;
         outcome
     }

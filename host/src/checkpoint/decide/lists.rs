@@ -152,12 +152,13 @@ impl FileLists {
         self.vain.extend(self.running.contains_key(operator).then(|| operator.to_owned()));
     }
 
-    /// What the attempt is using, for a collection of garbage.
-    pub fn live(&self) -> Live {
+    /// What the attempt is using, for a collection of garbage. `committed` is its last checkpoint.
+    pub fn live(&self, committed: Option<u64>) -> Live {
         let listed = self.lists.values().flatten().map(|file| file.path.clone());
         let running = self.running.values().flat_map(|merge| &merge.outputs).map(|output| output.path.clone());
         let operator_state = self.operator_state.values().flat_map(BTreeMap::values).map(|file| file.path.clone());
-        Live { attempt: self.attempt, paths: listed.chain(running).chain(operator_state).collect(), next_serial: self.next_serial }
+        let paths = listed.chain(running).chain(operator_state).collect();
+        Live { attempt: self.attempt, paths, next_serial: self.next_serial, committed }
     }
 
     /// A merge that is due, if there is one; it counts as under way until [`FileLists::finish`] or [`FileLists::give_up`]. There is

@@ -15,6 +15,9 @@ pub struct Live {
     pub paths: BTreeSet<String>,
     /// Merged files of the attempt with this number and above may be on their way.
     pub next_serial: u64,
+    /// Its last checkpoint; none before the first. The log may know later ones by the time of the collection, whose files may be in use
+    /// without being in `paths`.
+    pub committed: Option<u64>,
 }
 
 /// What is superseded.
@@ -53,8 +56,7 @@ pub fn superseded(log: &Log, listed: &[String], live: &Live, retained: usize) ->
     }
     let kept = log.manifests().filter(|(slot, _)| *slot >= oldest);
     let named: BTreeSet<&str> = kept.flat_map(|(_, manifest)| manifest.state_files()).collect();
-    let committed = log.manifests().filter(|(_, manifest)| manifest.attempt == live.attempt).map(|(_, manifest)| manifest.checkpoint).max();
-    let garbage = |path: &str, state: &StatePath| !named.contains(path) && !live.paths.contains(path) && is_over(state, live, committed);
+    let garbage = |path: &str, state: &StatePath| !named.contains(path) && !live.paths.contains(path) && is_over(state, live);
     result.files = states.into_iter().filter(|(path, state)| garbage(path, state)).map(|(path, _)| path.to_string()).collect();
     result
 }
@@ -83,12 +85,12 @@ fn oldest_kept(log: &Log, retained: usize) -> Option<u64> {
 }
 
 /// Whether nobody writes, or is about to name, such a file any more.
-fn is_over(state: &StatePath, live: &Live, committed: Option<u64>) -> bool {
+fn is_over(state: &StatePath, live: &Live) -> bool {
     if state.attempt != live.attempt.attempt {
         return state.attempt < live.attempt.attempt;
     }
     if matches!(state.origin, Origin::Merged { serial, .. } if serial >= live.next_serial) {
         return false;
     }
-    committed.is_some_and(|committed| state.epoch <= committed)
+    live.committed.is_some_and(|committed| state.epoch <= committed)
 }

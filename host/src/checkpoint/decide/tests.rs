@@ -125,7 +125,7 @@ fn attempts_and_checkpoints_never_share_a_number() {
 const OWN: AttemptId = AttemptId { run: 1, attempt: 3 };
 
 fn live(paths: &[&str]) -> Live {
-    Live { attempt: OWN, paths: paths.iter().map(|path| path.to_string()).collect(), next_serial: 5 }
+    Live { attempt: OWN, paths: paths.iter().map(|path| path.to_string()).collect(), next_serial: 5, committed: Some(8) }
 }
 
 fn listed(paths: &[String]) -> Vec<String> {
@@ -171,8 +171,15 @@ fn files_in_use_or_on_their_way_stay() {
 #[test]
 fn before_its_first_commit_an_attempt_deletes_none_of_its_own_files() {
     let log = log(1, &[C(1), M(1, 2), M(1, 4), M(1, 6), C(3)]);
-    let found = superseded(&log, &[snap(3, 1), snap(3, 7), snap(2, 7)], &live(&[]), RETAINED);
+    let found = superseded(&log, &[snap(3, 1), snap(3, 7), snap(2, 7)], &Live { committed: None, ..live(&[]) }, RETAINED);
     assert_eq!(found.files, [snap(2, 7)]);
+}
+
+#[test]
+fn what_was_committed_since_it_was_said_what_is_in_use_stays() {
+    let log = log(1, &[C(3), M(3, 2), M(3, 4), M(3, 6), M(3, 8)]);
+    let found = superseded(&log, &[snap(3, 1), snap(3, 2), snap(3, 3)], &Live { committed: Some(2), ..live(&[]) }, RETAINED);
+    assert_eq!(found.files, [snap(3, 1), snap(3, 2)]);
 }
 
 #[test]
@@ -281,7 +288,7 @@ fn a_finished_merge_takes_the_place_of_its_inputs() {
     let merge = lists.next_merge().unwrap();
     let newer = sized(10, 0, 1, 7);
     lists.add("count", std::slice::from_ref(&newer));
-    assert!(lists.live().paths.contains(&merge.outputs[0].path), "its output is in use before it is there");
+    assert!(lists.live(None).paths.contains(&merge.outputs[0].path), "its output is in use before it is there");
     let path = merge.outputs[0].path.clone();
     let file = StateFile { path: path.clone(), epochs: Epochs { first: 2, last: 9 }, ..sized(9, 0, 1, 80) };
     let inputs = merge.inputs.iter().map(|file| file.path.clone()).collect();

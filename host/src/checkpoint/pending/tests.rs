@@ -267,7 +267,7 @@ fn of_operator_state_the_newest_of_each_subtask_is_named() {
         let named = lists.operator_state_with("count", &ready.operator_state[0].1);
         lists.replace_operator_state("count", &ready.operator_state[0].1);
         assert_eq!(lists.operator_state_with("count", []), named);
-        assert!(named.iter().all(|file| lists.live().paths.contains(&file.path)));
+        assert!(named.iter().all(|file| lists.live(None).paths.contains(&file.path)));
         named
     };
     assert_eq!(named(2), [file(42, 0), operator_state_file(2, 39, "count", 1)], "what has not changed stays named");
@@ -291,7 +291,7 @@ fn broadcast_state_is_named_once_and_belongs_to_no_subtask() {
     for parallelism in [1, 2, 3, 8] {
         let mut lists = FileLists::new(OWN, parallelism, 128, Some(&restored));
         assert_eq!(lists.operator_state_with("count", [])[0], broadcast(2, 39), "at {parallelism}");
-        assert!(lists.live().paths.contains(&broadcast(2, 39).path));
+        assert!(lists.live(None).paths.contains(&broadcast(2, 39).path));
         lists.replace_operator_state("count", &found[0].1);
         let named = lists.operator_state_with("count", []);
         assert_eq!((&named[0], named.iter().filter(|file| file.subtask.is_none()).count()), (&broadcast(3, 41), 1), "at {parallelism}");

@@ -85,7 +85,7 @@ impl Attempt {
     }
 
     async fn collect(&self) -> crate::checkpoint::decide::Superseded {
-        self.store.collect(&self.lists.live(), RETAINED).await.unwrap()
+        self.store.collect(&self.lists.live(self.epoch.checked_sub(1)), RETAINED).await.unwrap()
     }
 }
 

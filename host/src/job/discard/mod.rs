@@ -64,7 +64,7 @@ pub(super) async fn discard_newest(store: &Store, prepared: &Prepared, last: Att
 /// # Errors
 /// Kind `Storage` if something can't be read or deleted.
 pub(super) async fn clear(store: &Store, attempt: AttemptId) -> Result<()> {
-    let live = Live { attempt, paths: BTreeSet::new(), next_serial: u64::MAX };
+    let live = Live { attempt, paths: BTreeSet::new(), next_serial: u64::MAX, committed: Some(u64::MAX) };
     store.collect(&live, 1).await.map(drop)
 }
 
