@@ -8,7 +8,7 @@ use crate::record::{AttemptId, Batch, Staged};
 pub(super) struct Blackhole;
 
 impl Sink for Blackhole {
-    fn prepare(&self, _attempt: AttemptId) -> Result<()> {
+    fn prepare(&self, _attempt: AttemptId, _has_committed: bool) -> Result<()> {
         Ok(())
     }
 

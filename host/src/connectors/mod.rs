@@ -65,11 +65,11 @@ pub fn source(uid: &str, settings: &SourceSettings) -> Box<dyn Source> {
 /// A sink of a job.
 pub trait Sink: Send + Sync {
     /// Makes ready to be written by `attempt`: makes directories, and removes what older attempts of the same run left unpublished.
-    /// What a committed manifest names must have been published before this call.
+    /// What a committed manifest names must have been published before this call; `has_committed` says whether the run has any.
     ///
     /// # Errors
     /// If the sink can't be written to, or holds output that this run's would mix with.
-    fn prepare(&self, attempt: AttemptId) -> Result<()>;
+    fn prepare(&self, attempt: AttemptId, has_committed: bool) -> Result<()>;
 
     /// A writer for one subtask of `attempt`.
     ///

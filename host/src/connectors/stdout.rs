@@ -19,7 +19,7 @@ impl Stdout {
 }
 
 impl Sink for Stdout {
-    fn prepare(&self, _attempt: AttemptId) -> Result<()> {
+    fn prepare(&self, _attempt: AttemptId, _has_committed: bool) -> Result<()> {
         Ok(())
     }
 

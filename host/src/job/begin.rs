@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::checkpoint::decide::{RestorePoint, next_epoch, restore_point};
 use crate::checkpoint::log::Log;
-use crate::checkpoint::manifest::{Claim, LogEntry, Trigger};
+use crate::checkpoint::manifest::{Claim, LogEntry};
 use crate::checkpoint::store::{BeginFrom, Claimed, RunChoice, Store, canonical};
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
@@ -16,7 +16,7 @@ use super::migrate::apart;
 use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::{self, Beginning};
-use super::settle::settle;
+use super::settle::{rename, settle};
 use super::sinks;
 use super::{Options, discard};
 
@@ -94,7 +94,9 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options,
         forget_unsaved(found, &beginning.unsaved);
         *found = store.adopt(found, attempt).await?;
     }
-    sinks::prepare(prepared, attempt).await?;
+    // What can't be read may be a manifest.
+    let has_committed = log.manifests().next().is_some() || log.broken() > 0;
+    sinks::prepare(prepared, attempt, has_committed).await?;
     let epoch = next_epoch(&log).max(point.as_ref().map_or(0, |point| point.manifest.checkpoint + 1));
     Ok(Some(Begun { attempt, slot: slot + 1, epoch, point, origin, fell_back, owned, beginning }))
 }
@@ -123,10 +125,10 @@ fn from_run(point: &RestorePoint, log: &Log) -> bool {
 /// job's to publish.
 async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint) -> Result<()> {
     let runs = store.runs().await?;
-    match runs.into_iter().find(|&run| store.run_dir(run) == point.run_dir) {
-        Some(run) => sinks::publish(store, prepared, run, &point.manifest, Patience::none()).await,
-        None => Ok(()),
-    }
+    let Some(run) = runs.into_iter().find(|&run| store.run_dir(run) == point.run_dir) else { return Ok(()) };
+    let mut manifest = point.manifest.clone();
+    rename(&mut manifest, &prepared.plan);
+    sinks::publish(store, prepared, run, &manifest, Patience::none()).await
 }
 
 /// Reads a checkpoint, whose manifest speaks in the job's terms from then on.
@@ -172,14 +174,17 @@ async fn fall_back(store: &Store, options: &Options, error: Error) -> Result<Cho
 }
 
 async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Choice>> {
-    if let (true, None) = (options.fresh, after) {
-        return Ok(Some(Choice::newest(RunChoice::Fresh, None)));
-    }
     let run = after.map_or(RunChoice::Newest, RunChoice::After);
     let newest = match store.runs().await?.last() {
         Some(&run) => Some(store.log(run).await?),
         None => None,
     };
+    if let (true, None) = (options.fresh, after) {
+        if let Some(log) = &newest {
+            discard::clear_rest(store, log).await?;
+        }
+        return Ok(Some(Choice::newest(RunChoice::Fresh, None)));
+    }
     if let (Some(wanted), None) = (&options.from, after) {
         return asked(store.load(wanted).await?, newest.as_ref(), options).map(Some);
     }
@@ -205,9 +210,7 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Op
         Some(point) if point.manifest.finished => {
             // It may have been killed between its last commit and the publication.
             publish(store, prepared, &point).await?;
-            if point.manifest.trigger == Trigger::Cancel {
-                discard::clear(store, point.manifest.attempt).await?;
-            }
+            discard::clear_rest(store, &log).await?;
             match after {
                 Some(after) if store.taken_over(after, &log) => Ok(Some(Choice::newest(run, Some(point)))),
                 // It is this job that has come to its end, and not to be done once more.

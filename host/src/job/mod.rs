@@ -4,6 +4,8 @@
 mod afterwards;
 mod attempt;
 mod begin;
+#[cfg(test)]
+mod begin_tests;
 mod checkpoints;
 mod commit;
 mod controller;

@@ -23,8 +23,7 @@ pub(super) struct Settled {
 /// # Errors
 /// [`Kind::Checkpoint`], naming them all, if operators or sources have gone and `may_leave_out` does not say that this is meant.
 pub(super) fn settle(manifest: &mut Manifest, plan: &Plan, may_leave_out: bool, has_state: impl Fn(usize) -> bool) -> Result<Settled> {
-    let mut settled = Settled::default();
-    rename(manifest, plan, &mut settled);
+    let mut settled = Settled { renamed: rename(manifest, plan), ..Settled::default() };
     let is_there = |uid: &str, is: fn(&NodeKind) -> bool| plan.nodes.iter().any(|node| node.uid == uid && is(&node.kind));
     let is_operator = |uid: &str| is_there(uid, |kind| matches!(kind, NodeKind::Operator(_)));
     let is_source = |uid: &str| is_there(uid, |kind| matches!(kind, NodeKind::Source(_)));
@@ -47,8 +46,10 @@ pub(super) fn settle(manifest: &mut Manifest, plan: &Plan, may_leave_out: bool, 
     Ok(settled)
 }
 
-/// Gives nodes their new uids. One of which the checkpoint knows the new uid already was renamed before it was taken.
-fn rename(manifest: &mut Manifest, plan: &Plan, settled: &mut Settled) {
+/// Gives nodes their new uids, and returns those of operators. One of which the checkpoint knows the new uid already was renamed before it
+/// was taken.
+pub(super) fn rename(manifest: &mut Manifest, plan: &Plan) -> Vec<String> {
+    let mut renamed = Vec::new();
     let known: BTreeSet<String> = parts(manifest).chain(manifest.sinks.iter().map(|part| part.uid.as_str())).map(str::to_owned).collect();
     for node in plan.nodes.iter().filter(|node| !known.contains(&node.uid)) {
         let Some(old) = &node.renamed_from else { continue };
@@ -58,11 +59,12 @@ fn rename(manifest: &mut Manifest, plan: &Plan, settled: &mut Settled) {
             NodeKind::Operator(_) => {
                 for part in manifest.operators.iter_mut().filter(|part| part.uid == *old) {
                     part.uid = node.uid.clone();
-                    settled.renamed.push(node.uid.clone());
+                    renamed.push(node.uid.clone());
                 }
             }
         }
     }
+    renamed
 }
 
 /// The uids of operators and sources.

@@ -13,33 +13,34 @@ use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::find;
 
-/// Makes every sink ready to be written by an attempt.
-pub(super) async fn prepare(prepared: &Prepared, attempt: AttemptId) -> Result<()> {
+/// Makes every sink ready to be written by an attempt of a run that has committed a checkpoint, or has not yet.
+pub(super) async fn prepare(prepared: &Prepared, attempt: AttemptId, has_committed: bool) -> Result<()> {
     let sinks: Vec<Arc<dyn Sink>> = prepared.sinks.iter().flatten().cloned().collect();
-    blocking(move || sinks.iter().try_for_each(|sink| sink.prepare(attempt))).await
+    blocking(move || sinks.iter().try_for_each(|sink| sink.prepare(attempt, has_committed))).await
 }
 
 /// Publishes what a committed checkpoint of a run names, unless that is known to have happened, and notes it. Idempotent. `patience` is
 /// with the notes only.
 pub(super) async fn publish(store: &Store, prepared: &Prepared, run: u32, manifest: &Manifest, mut patience: Patience) -> Result<()> {
+    if manifest.sinks.iter().all(|part| part.staged.is_empty()) {
+        return Ok(());
+    }
+    let checkpoint = manifest.checkpoint;
+    let publication = patience.store(|| store.publication(run, checkpoint)).await?;
+    if publication == Publication::Done {
+        return Ok(());
+    }
+    // Only now: a sink of which all is published may have gone from the job.
     let mut due = Vec::new();
     for part in manifest.sinks.iter().filter(|part| !part.staged.is_empty()) {
         let node = find(&prepared.plan, &part.uid, "sink", |kind| matches!(kind, NodeKind::Sink(_)))?;
         let sink = prepared.sinks[node].clone().expect("every sink node has its sink");
         due.push((sink, part.staged.clone()));
     }
-    if due.is_empty() {
-        return Ok(());
+    let again = publication == Publication::Begun;
+    if !again {
+        patience.store(|| store.mark_publishing(run, checkpoint)).await?;
     }
-    let checkpoint = manifest.checkpoint;
-    let again = match patience.store(|| store.publication(run, checkpoint)).await? {
-        Publication::Done => return Ok(()),
-        Publication::Begun => true,
-        Publication::NotBegun => {
-            patience.store(|| store.mark_publishing(run, checkpoint)).await?;
-            false
-        }
-    };
     blocking(move || due.iter().try_for_each(|(sink, staged)| sink.publish(staged, again))).await?;
     patience.store(|| store.mark_published(run, checkpoint)).await
 }

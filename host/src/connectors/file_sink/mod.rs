@@ -91,7 +91,7 @@ impl FileSink {
         FileSink { place: Arc::new(Place { uid: uid.into(), dir, staging, names: Names::new(uid) }) }
     }
 
-    /// A run's first attempt can't have published anything: files with its names are another job's, or of a run whose checkpoints were
+    /// A run without a checkpoint can't have published anything: files with its names are another job's, or of a run whose checkpoints were
     /// removed. Said now, because otherwise the two would mix until the first name clashes.
     fn refuse_strangers(&self, run: u32) -> Result<()> {
         let place = &self.place;
@@ -178,12 +178,12 @@ impl FileSink {
 }
 
 impl Sink for FileSink {
-    fn prepare(&self, attempt: AttemptId) -> Result<()> {
+    fn prepare(&self, attempt: AttemptId, has_committed: bool) -> Result<()> {
         let place = &self.place;
         durable::create_dirs(&place.staging).map_err(|error| place.io_error(&place.dir, "make the directory", &error))?;
         // Even if it was there: whoever made it may have crashed before this.
         place.sync_dir(&place.dir)?;
-        if attempt.attempt == 1 {
+        if !has_committed {
             self.refuse_strangers(attempt.run)?;
         }
         self.leftovers(attempt)?.iter().try_for_each(|path| self.remove(path))

@@ -18,7 +18,7 @@ fn ready() -> (TempDir, PathBuf, FileSink) {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("some/out");
     let sink = FileSink::new("out", &path);
-    sink.prepare(attempt(1)).unwrap();
+    sink.prepare(attempt(1), false).unwrap();
     (dir, path, sink)
 }
 
@@ -91,7 +91,7 @@ fn publication_goes_on_after_a_crash_at_any_point() {
         }
         let after = FileSink::new("out", &dir);
         after.publish(&staged, true).unwrap();
-        after.prepare(attempt(2)).unwrap();
+        after.prepare(attempt(2), true).unwrap();
         after.publish(&staged, true).unwrap();
         fs::remove_dir(dir.join(STAGING)).unwrap();
         after.publish(&staged, true).unwrap();
@@ -104,7 +104,7 @@ fn publication_goes_on_after_a_crash_at_any_point() {
 fn a_new_attempt_removes_what_older_ones_left_and_nothing_else() {
     let (_guard, dir, sink) = ready();
     let other = FileSink::new("out-0001", &dir);
-    other.prepare(attempt(1)).unwrap();
+    other.prepare(attempt(1), false).unwrap();
     let others = stage(&other, attempt(1), 0, 1, &["theirs"]);
     let later = stage(&sink, attempt(5), 0, 1, &["from an attempt to come"]);
     let old_run = stage(&sink, AttemptId { run: 0, attempt: 1 }, 0, 1, &["of another run"]);
@@ -121,7 +121,7 @@ fn a_new_attempt_removes_what_older_ones_left_and_nothing_else() {
     }
     assert_eq!(staging(&dir).len(), 8);
 
-    sink.prepare(attempt(3)).unwrap();
+    sink.prepare(attempt(3), true).unwrap();
     let mut kept: Vec<String> = [others, later, old_run].concat().into_iter().map(|file| file.from.replace(".staging/", "")).collect();
     kept.push("notes.txt".into());
     kept.sort();
@@ -215,20 +215,22 @@ fn a_path_that_leads_out_of_the_directory_is_refused() {
 fn files_of_a_run_of_the_same_number_are_found_before_anything_is_written() {
     let (_guard, dir, sink) = ready();
     sink.publish(&stage(&sink, attempt(1), 0, 1, &["x"]), false).unwrap();
-    let error = sink.prepare(attempt(1)).unwrap_err();
-    assert!(error.message().ends_with("part-out-0001-00000001-00000.txt: is there already, and published files are never replaced"));
-    sink.prepare(attempt(2)).unwrap();
-    sink.prepare(AttemptId { run: 2, attempt: 1 }).unwrap();
-    FileSink::new("other", &dir).prepare(attempt(1)).unwrap();
+    for number in [1, 2] {
+        let error = sink.prepare(attempt(number), false).unwrap_err();
+        assert!(error.message().ends_with("part-out-0001-00000001-00000.txt: is there already, and published files are never replaced"));
+    }
+    sink.prepare(attempt(2), true).unwrap();
+    sink.prepare(AttemptId { run: 2, attempt: 1 }, false).unwrap();
+    FileSink::new("other", &dir).prepare(attempt(1), false).unwrap();
 
     // What a crashed run of that number was writing is of no use to anyone; what it had staged may be.
     let mut writer = sink.open(attempt(2), 0).unwrap();
     writer.write(&batch(&["x"])).unwrap();
     std::mem::forget(writer);
-    sink.prepare(attempt(2)).unwrap();
+    sink.prepare(attempt(2), true).unwrap();
     assert!(staging(&dir).is_empty());
     stage(&sink, attempt(2), 0, 2, &["x"]);
-    assert!(sink.prepare(attempt(2)).unwrap_err().message().contains("though this attempt has written nothing yet"));
+    assert!(sink.prepare(attempt(2), true).unwrap_err().message().contains("though this attempt has written nothing yet"));
 }
 
 #[test]
@@ -283,7 +285,7 @@ fn a_directory_that_can_not_be_made_is_named() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("file"), "").unwrap();
     for path in [dir.path().join("file"), dir.path().join("file/below")] {
-        let error = FileSink::new("out", &path).prepare(attempt(1)).unwrap_err();
+        let error = FileSink::new("out", &path).prepare(attempt(1), false).unwrap_err();
         assert_eq!(error.kind(), Kind::Storage);
         assert!(error.message().starts_with(&format!("sink `out`: {}: can't make the directory", path.display())), "{}", error.message());
     }

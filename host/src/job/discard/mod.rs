@@ -4,11 +4,12 @@
 //! the run's number, which stands in the names of published files, from being used again.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::BTreeSet;
 
 use crate::checkpoint::decide::{Live, next_epoch, restore_point};
+use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{History, Manifest, Trigger};
 use crate::checkpoint::store::{Claimed, RunChoice, Store};
 use crate::clock;
@@ -37,7 +38,8 @@ pub(super) async fn discard(store: &Store, prepared: &Prepared, last: AttemptId)
         settle(manifest, &prepared.plan, true, |_| false)?;
         sinks::publish(store, prepared, attempt.run, manifest, Patience::none()).await?;
     }
-    sinks::prepare(prepared, attempt).await?;
+    // Nothing more is written, so whose files lie beside those of the run does not matter.
+    sinks::prepare(prepared, attempt, true).await?;
     store.commit(slot + 1, &nothing(&prepared.plan, attempt, next_epoch(&log), newest.as_ref())).await?;
     clear(store, attempt).await
 }
@@ -63,9 +65,20 @@ pub(super) async fn discard_newest(store: &Store, prepared: &Prepared, last: Att
 ///
 /// # Errors
 /// Kind `Storage` if something can't be read or deleted.
-pub(super) async fn clear(store: &Store, attempt: AttemptId) -> Result<()> {
+async fn clear(store: &Store, attempt: AttemptId) -> Result<()> {
     let live = Live { attempt, paths: BTreeSet::new(), next_serial: u64::MAX, committed: Some(u64::MAX) };
     store.collect(&live, 1).await.map(drop)
+}
+
+/// Deletes the rest of a run that was discarded, if this is the log of one.
+///
+/// # Errors
+/// As [`clear`].
+pub(super) async fn clear_rest(store: &Store, log: &Log) -> Result<()> {
+    match log.manifests().next() {
+        Some((_, newest)) if newest.trigger == Trigger::Cancel => clear(store, newest.attempt).await,
+        _ => Ok(()),
+    }
 }
 
 /// A manifest that names nothing.

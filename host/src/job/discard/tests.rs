@@ -76,7 +76,7 @@ async fn cancelled(plan: &Plan) -> (Summary, bool) {
     (summary, observer.discarded.load(Ordering::SeqCst))
 }
 
-async fn store(plan: &Plan) -> Store {
+pub(in crate::job) async fn store(plan: &Plan) -> Store {
     Store::open(&plan.checkpoint.dir, &Access::default(), &plan.name).await.unwrap()
 }
 
@@ -109,7 +109,7 @@ async fn a_cancelled_job_leaves_its_published_output_and_no_checkpoints() {
 }
 
 /// A job without nodes, whose first run has three checkpoints with state, and files of a fourth.
-async fn with_state(dir: &Path) -> (Prepared, Store, AttemptId) {
+pub(in crate::job) async fn with_state(dir: &Path) -> (Prepared, Store, AttemptId) {
     let plan = Plan { nodes: vec![], ..plan(dir) };
     let store = store(&plan).await;
     let Claimed { attempt, slot, .. } = store.claim(RunChoice::Newest, "a test", None).await.unwrap();
@@ -136,7 +136,8 @@ async fn a_process_that_dies_in_the_middle_leaves_nothing_to_go_on_from_and_the_
         let all: Vec<String> = left(&store, 1).await.into_iter().filter(|path| *path != paths::entry(slot + 1)).collect();
         assert_eq!(all.len(), 9);
         store.delete(1, &all[..deleted]).await.unwrap();
-        let begun = begin(&store, &prepared, &Options::default(), None).await.unwrap().unwrap();
+        let options = Options { fresh: deleted % 2 == 1, ..Options::default() };
+        let begun = begin(&store, &prepared, &options, None).await.unwrap().unwrap();
         assert_eq!((begun.attempt, begun.point.is_none()), (AttemptId { run: 2, attempt: 1 }, true), "after {deleted}");
         assert_eq!(left(&store, 1).await, [paths::entry(slot + 1)], "after {deleted}");
     }
@@ -175,23 +176,4 @@ async fn what_no_attempt_could_see_to_is_seen_to_afterwards() {
     discard_cancelled(&prepared, &options, &observer).await;
     assert_eq!(left(&store, 1).await, after, "once is enough");
     assert!(observer.discarded.into_inner());
-}
-
-#[tokio::test]
-async fn an_attempt_that_has_claimed_and_not_begun_is_in_nobodys_way() {
-    let dir = tempfile::tempdir().unwrap();
-    let (prepared, store, last) = with_state(dir.path()).await;
-    // Where the sink's directory is to be made there is a file, so the attempt fails between its claim and its beginning.
-    std::fs::write(dir.path().join("out"), b"").unwrap();
-    let sink = crate::connectors::sink("out", &SinkSettings::File { path: dir.path().join("out") });
-    let prepared = Prepared { sinks: vec![Some(Arc::from(sink))], ..prepared };
-    let options = Options { allow_non_restored_state: true, ..Options::default() };
-    let error = begin(&store, &prepared, &options, Some(last)).await.err().unwrap();
-    assert_eq!((error.kind(), store.log(1).await.unwrap().last_attempt()), (Kind::Storage, last.attempt + 1));
-    std::fs::remove_file(dir.path().join("out")).unwrap();
-    let begun = begin(&store, &prepared, &options, Some(last)).await.unwrap().unwrap();
-    assert_eq!((begun.attempt.attempt, begun.point.unwrap().manifest.checkpoint), (last.attempt + 2, 3));
-    // To another process they are claims like any other.
-    let other = self::store(&prepared.plan).await;
-    assert_eq!(begin(&other, &prepared, &options, Some(last)).await.err().unwrap().kind(), Kind::Fenced);
 }
