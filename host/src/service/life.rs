@@ -147,7 +147,10 @@ fn discard(job: &Arc<Job>, around: &Surroundings, deployment: &Deployment, prepa
         }
         let prepared = prepared.map_or_else(|| around.prepare(deployment), Ok)?;
         let options = deployment.options(true, component);
-        job::block_on(async { Ok(job::discard_cancelled(&prepared, &options, &watcher).await) })
+        job::block_on(async {
+            job::discard_cancelled(&prepared, &options, &watcher).await;
+            Ok(())
+        })
     });
     if let Err(error) = discarded {
         watcher.notice(&Notice::NotDiscarded { error: error.message().into() });
