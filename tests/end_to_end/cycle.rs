@@ -183,7 +183,7 @@ fn with_a_slow_record(settings: &str, spins: u64, input: &[String]) -> JobFile {
 }
 
 /// So many rounds take some seconds, on any machine.
-const LONG: u64 = 6_000_000_000;
+const LONG: u64 = 15_000_000_000;
 
 #[test]
 fn a_checkpoint_that_takes_too_long_fails_the_attempt_and_names_who_is_late() {
@@ -208,7 +208,10 @@ fn what_checkpoints_that_took_too_long_have_brought_is_in_the_next_one() {
     let place = Place::new(&with_a_slow_record(settings, LONG, &input));
     place.write_lines("input.txt", &input);
     let mut running = place.start(&["-p", "2", "--output", "json"]);
-    let late = |past: &Value| past["reason"].as_str().is_some_and(|reason| reason.contains("`slow` (subtask 0)"));
+    // Either subtask may have begun the file.
+    let late = |past: &Value| {
+        past["reason"].as_str().is_some_and(|reason| (0..2).any(|number| reason.contains(&format!("`slow` (subtask {number})"))))
+    };
     let mut failed: Vec<u64> = Vec::new();
     running.wait_until("a checkpoint after two that failed", || {
         let Some(newest) = place.manifests(1).pop() else { return false };

@@ -7,7 +7,7 @@ use crate::harness::{Running, assert_lines};
 fn a_host_file_says_what_job_files_leave_out() {
     let place = flights::place("");
     place.set_job(&flights::job("").checkpoint(""));
-    place.write("etc/host.toml", "format = 1\n[checkpoint]\ninterval = \"20ms\"\nnum-retained = 2\ndir = \"../elsewhere\"\n");
+    place.write("etc/host.toml", "format = 1\n[checkpoint]\ninterval = \"1ms\"\nnum-retained = 2\ndir = \"../elsewhere\"\n");
     let host = ["--host-file", "etc/host.toml"];
     let validated = place.cofferdam(&[&["validate", "job.toml", "--output", "json"], &host[..]].concat()).succeeds().json();
     assert!(validated["checkpoint-dir"].as_str().is_some_and(|dir| dir.ends_with("elsewhere")), "{validated}");
