@@ -1,49 +1,66 @@
-//! Whole jobs: words per second and CPU-second, pauses at barriers, start-up, size.
+//! Whole jobs: words per second and CPU-second, start-up, size.
 
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Row, cofferdam, median};
+use crate::{Row, cofferdam, median, timed};
 
 /// Runs of each configuration; the median counts.
 const RUNS: usize = 3;
 
-/// Settings of a word-count job.
+/// Has a checkpoint taken each second.
+pub(crate) const EACH_SECOND: &str = "interval = \"1s\"";
+
+/// Settings of a word-count job. Unless they say otherwise it has one worker, a checkpoint each second, and input without an end.
+#[derive(Clone, Copy)]
 pub(crate) struct Words {
     pub(crate) keys: u64,
     pub(crate) distribution: &'static str,
     pub(crate) lines: u64,
     pub(crate) parallelism: u16,
-    pub(crate) interval: Option<&'static str>,
+    /// Lines of `[checkpoint]`.
+    pub(crate) checkpoint: &'static str,
     /// Lines of `[state]`.
     pub(crate) state: &'static str,
+    /// Lines of `[[source]]`.
+    pub(crate) source: &'static str,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Words { keys: 10_000, distribution: "zipf", lines: 1 << 40, parallelism: 1, checkpoint: EACH_SECOND, state: "", source: "" }
+    }
 }
 
 impl Words {
     /// Runs it in a directory of its own; returns the summary.
-    fn run(&self) -> Value {
+    pub(crate) fn run(&self) -> Value {
         let dir = tempfile::tempdir().expect("a directory");
-        let job = dir.path().join("job.toml");
-        std::fs::write(&job, self.toml()).expect("a writable directory");
-        let printed = cofferdam(&["run", "--output", "json", &job.to_string_lossy()]);
+        let printed = cofferdam(&["run", "--output", "json", &self.write(dir.path())]);
         serde_json::from_str(&printed).expect("a summary")
     }
 
-    /// The job file.
-    pub(crate) fn toml(&self) -> String {
-        let interval = self.interval.map(|interval| format!("interval = \"{interval}\"\n")).unwrap_or_default();
-        let Words { keys, distribution, lines, parallelism, state, .. } = self;
+    /// Writes the job file into a directory; returns its path.
+    pub(crate) fn write(&self, dir: &Path) -> String {
+        let job = dir.join("job.toml");
+        std::fs::write(&job, self.toml()).expect("a writable directory");
+        job.to_string_lossy().into_owned()
+    }
+
+    fn toml(&self) -> String {
+        let Words { keys, distribution, lines, parallelism, checkpoint, state, source } = self;
         format!(
             r#"format = 1
 [job]
 name = "words"
 parallelism = {parallelism}
 [checkpoint]
-{interval}dir = "checkpoints"
+dir = "checkpoints"
+{checkpoint}
 [state]
 {state}
 [[source]]
@@ -55,6 +72,7 @@ words-per-line = 10
 lines = {lines}
 seed = 1
 distribution = "{distribution}"
+{source}
 [[operator]]
 uid = "tokenize"
 component = "{}"
@@ -93,7 +111,7 @@ fn rates(words: &Words) -> (f64, f64) {
 
 /// `word-count` with checkpoints every second.
 pub(crate) fn words() -> Vec<Row> {
-    let job = |keys, parallelism, lines| Words { keys, distribution: "zipf", lines, parallelism, interval: Some("1s"), state: "" };
+    let job = |keys, parallelism, lines| Words { keys, parallelism, lines, ..Words::default() };
     let (one, one_cpu) = rates(&job(10_000, 1, 4_000_000));
     let (two, two_cpu) = rates(&job(10_000, 2, 8_000_000));
     let (many, many_cpu) = rates(&job(1_000_000, 1, 2_000_000));
@@ -108,7 +126,7 @@ pub(crate) fn words() -> Vec<Row> {
 
 /// `word-count` with state on disk: where all of it has room in memory, and where a tenth has.
 pub(crate) fn disk() -> Vec<Row> {
-    let job = |keys, lines, state| Words { keys, distribution: "zipf", lines, parallelism: 1, interval: Some("1s"), state };
+    let job = |keys, lines, state| Words { keys, lines, state, ..Words::default() };
     let row = |what: &str, words: Words| {
         let (wall, cpu) = rates(&words);
         Row(format!("word-count on disk, {what}"), format!("{wall:.2} M words/s, {cpu:.2} M words per CPU-second"))
@@ -120,38 +138,11 @@ pub(crate) fn disk() -> Vec<Row> {
     ]
 }
 
-/// 1 M keys, evenly drawn, so that nearly all are written between two barriers a second apart.
-pub(crate) fn pauses() -> Vec<Row> {
-    let job = |interval| Words { keys: 1_000_000, distribution: "uniform", lines: 3_000_000, parallelism: 2, interval, state: "" };
-    let mut rows = Vec::new();
-    let mut base = f64::NAN;
-    for interval in [None, Some("1s"), Some("200ms")] {
-        let runs: Vec<Value> = (0..RUNS).map(|_| job(interval).run()).collect();
-        let rate = median(runs.iter().map(|summary| 30.0 / number(summary, "/seconds")).collect());
-        if interval.is_none() {
-            base = rate;
-            rows.push(Row("1 M keys, -p 2, no checkpoints".into(), format!("{rate:.1} M words/s")));
-            continue;
-        }
-        let figure = |pointer: &str| median(runs.iter().map(|summary| number(summary, pointer)).collect());
-        let pause = |what: &str| ["median", "p99", "max"].map(|part| format!("{:.0}", figure(&format!("/{what}/{part}")))).join(" / ");
-        let loss = (1.0 - rate / base) * 100.0;
-        let figures = format!(
-            "{rate:.1} M words/s (loss {loss:.0} %), freeze {} µs, slice {} µs (median / p99 / max), {} checkpoints",
-            pause("freezes"),
-            pause("slices"),
-            figure("/checkpoints")
-        );
-        rows.push(Row(format!("1 M keys, -p 2, a checkpoint each {}", interval.unwrap_or_default()), figures));
-    }
-    rows
-}
-
 /// From the start of the process to the first record out; size; memory of an idle job.
 pub(crate) fn start() -> Vec<Row> {
     let dir = tempfile::tempdir().expect("a directory");
     let job = dir.path().join("job.toml");
-    let words = Words { keys: 100, distribution: "uniform", lines: 1, parallelism: 1, interval: Some("1s"), state: "" };
+    let words = Words { keys: 100, distribution: "uniform", lines: 1, ..Words::default() };
     // Lines pass through an operator to standard output.
     let (source, _) =
         words.toml().split_once("[[operator]]").map(|(source, rest)| (source.to_owned(), rest.to_owned())).expect("operators");
@@ -160,20 +151,14 @@ pub(crate) fn start() -> Vec<Row> {
     let sink = "[[sink]]\nuid = \"out\"\ntype = \"stdout\"\ninputs = [\"pass\"]\n";
     std::fs::write(&job, format!("{source}{rest}{sink}")).expect("a writable directory");
     let first = || {
-        #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-        let start = Instant::now();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
-            .arg("run")
-            .arg(&job)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the binary runs");
-        let mut byte = [0];
-        child.stdout.take().expect("a pipe").read_exact(&mut byte).expect("a record");
-        let took = start.elapsed().as_secs_f64() * 1e3;
+        let (took, mut child) = timed(|| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cofferdam"));
+            let mut child = command.arg("run").arg(&job).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
+            child.stdout.take().expect("a pipe").read_exact(&mut [0]).expect("a record");
+            child
+        });
         child.wait().expect("it ends");
-        took
+        took.as_secs_f64() * 1e3
     };
     first();
     let took = median((0..9).map(|_| first()).collect());
@@ -188,20 +173,23 @@ pub(crate) fn start() -> Vec<Row> {
 /// Resident memory of a job that reads one record per second.
 fn idle() -> String {
     let dir = tempfile::tempdir().expect("a directory");
-    let job = dir.path().join("job.toml");
-    let words = Words { keys: 100, distribution: "uniform", lines: 1000, parallelism: 1, interval: Some("1s"), state: "" };
-    std::fs::write(&job, words.toml().replace("seed = 1", "seed = 1\nrate = 1")).expect("a writable directory");
+    let job = Words { keys: 100, distribution: "uniform", source: "rate = 1", ..Words::default() }.write(dir.path());
     let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
-        .arg("run")
-        .arg(&job)
+        .args(["run", &job])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("the binary runs");
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let resident = resident(&child);
     child.kill().expect("it runs");
     child.wait().expect("it ends");
+    resident
+}
+
+/// Resident memory of a process that has just been started, once it has come to rest.
+fn resident(child: &Child) -> String {
+    std::thread::sleep(Duration::from_secs(3));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let resident =
         status.lines().find_map(|line| line.strip_prefix("VmRSS:")).and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
     resident.map_or("unknown".into(), |kib| format!("{:.1} MB", kib * 1024.0 / 1e6))

@@ -3,8 +3,10 @@
 
 mod boundary;
 mod errors;
+mod host;
 mod jobs;
 mod kinds;
+mod pauses;
 mod swap;
 
 use std::process::Command;
@@ -22,7 +24,7 @@ fn main() {
     let parts: [(&str, Part); 9] = [
         ("words", jobs::words),
         ("disk", jobs::disk),
-        ("pauses", jobs::pauses),
+        ("pauses", pauses::pauses),
         ("errors", errors::errors),
         ("swap", swap::swaps),
         ("start", jobs::start),
@@ -42,14 +44,19 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
+/// How long something takes, and what comes of it.
+fn timed<T>(run: impl FnOnce() -> T) -> (Duration, T) {
+    #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+    let start = Instant::now();
+    let made = run();
+    (start.elapsed(), made)
+}
+
 /// The shortest of `runs` runs, in nanoseconds per unit: what the machine can do when nobody else uses it.
 fn best(runs: usize, units: u64, mut run: impl FnMut()) -> f64 {
     let mut least = Duration::MAX;
     for _ in 0..runs {
-        #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-        let start = Instant::now();
-        run();
-        least = least.min(start.elapsed());
+        least = least.min(timed(&mut run).0);
     }
     least.as_nanos() as f64 / units as f64
 }

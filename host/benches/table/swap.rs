@@ -1,33 +1,28 @@
 //! A swap under full load: the longest time in which the sink takes no record, and for how long a subtask has no component.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::host::Host;
 use crate::jobs::{Words, guest};
-use crate::{Row, cofferdam, median};
+use crate::{Row, median};
 
 /// Swaps of which the median counts.
 const SWAPS: usize = 5;
 
-/// Words that have been counted before, so that nearly each key has been seen.
-const BEFORE: u64 = 5_000_000;
+/// Keys of the state.
+const KEYS: u64 = 1_000_000;
 
-/// `word-count` with 1 M keys: the operator with the state is swapped, again and again.
+/// `word-count`: the operator with the state is swapped, again and again.
 pub(crate) fn swaps() -> Vec<Row> {
     let dir = tempfile::tempdir().expect("a directory");
-    let job = dir.path().join("job.toml");
-    let words = Words { keys: 1_000_000, distribution: "uniform", lines: 1 << 40, parallelism: 2, interval: Some("1s"), state: "" };
-    std::fs::write(&job, words.toml()).expect("a writable directory");
     let host = Host::start(dir.path());
-    host.ask(&["deploy", &job.to_string_lossy()]);
-    while host.taken() < BEFORE {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    host.ask(&["deploy", &Words { keys: KEYS, distribution: "uniform", parallelism: 2, ..Words::default() }.write(dir.path())]);
+    // Nearly each key has been seen by then.
+    host.wait_for_records(5 * KEYS);
     let (mut usual, mut over, mut pauses) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..SWAPS {
         let component = variant(dir.path(), number as u8);
@@ -58,56 +53,7 @@ fn variant(dir: &Path, number: u8) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// A running host. Dropped, it is killed.
-struct Host {
-    child: Child,
-    address: String,
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 impl Host {
-    fn start(dir: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_cofferdam"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(dir.join("data"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        let mut said = BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
-        let address = said.find_map(|line| line.split("serving on ").nth(1).map(|rest| rest.trim().to_owned())).expect("its address");
-        std::thread::spawn(move || said.for_each(drop));
-        Host { child, address }
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cofferdam"));
-        command.args(arguments).env("COFFERDAM_ADDRESS", &self.address);
-        command
-    }
-
-    fn ask(&self, arguments: &[&str]) {
-        cofferdam(&[arguments, &["--address", &self.address]].concat());
-    }
-
-    /// Records that the sink has taken so far.
-    fn taken(&self) -> u64 {
-        let authority = self.address.split("//").nth(1).expect("a URL");
-        let mut stream = TcpStream::connect(authority).expect("the host listens");
-        write!(stream, "GET /v1/jobs/words HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n").expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let job: Value = answer.split_once("\r\n\r\n").and_then(|(_, body)| serde_json::from_str(body).ok()).expect("JSON");
-        let nodes = job["nodes"].as_array().expect("nodes");
-        nodes.last().and_then(|sink| sink["records-in"].as_u64()).unwrap_or(0)
-    }
-
     /// The longest time without a record until `child` has ended, in milliseconds; how long that took; and what it answers.
     fn longest_gap(&self, mut child: Child) -> (f64, Duration, Value) {
         let mut gaps = Gaps::new(self.taken());
