@@ -1,4 +1,4 @@
-//! A host as a service.
+//! A host as a service: from its start to the output of a job that is deployed to it, and what it needs while it has nothing to do.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,33 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cofferdam;
+use crate::jobs::{Words, resident};
+use crate::{Row, cofferdam, median, timed};
+
+/// The start of a host with an empty data directory; its memory. Takes ten seconds.
+pub(crate) fn host() -> Vec<Row> {
+    first();
+    let took = median((0..9).map(|_| first()).collect());
+    let dir = tempfile::tempdir().expect("a directory");
+    let idle = resident(&Host::start(dir.path()).child);
+    vec![
+        Row("start of a host and of a job on it to the first record at the sink, components cached".into(), format!("{took:.0} ms")),
+        Row("memory of an idle host".into(), idle),
+    ]
+}
+
+/// Milliseconds to the first record. Input goes on, since nothing is to be seen of a job that has ended.
+fn first() -> f64 {
+    let dir = tempfile::tempdir().expect("a directory");
+    let job = Words { keys: 100, ..Words::default() }.write(dir.path());
+    let (took, _host) = timed(|| {
+        let host = Host::start(dir.path());
+        host.ask(&["deploy", "--detach", &job]);
+        host.wait_for_records(1);
+        host
+    });
+    took.as_secs_f64() * 1e3
+}
 
 /// A running host, and a job `words` on it. Dropped, it is killed.
 pub(crate) struct Host {

@@ -187,7 +187,7 @@ fn idle() -> String {
 }
 
 /// Resident memory of a process that has just been started, once it has come to rest.
-fn resident(child: &Child) -> String {
+pub(crate) fn resident(child: &Child) -> String {
     std::thread::sleep(Duration::from_secs(3));
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let resident =

@@ -6,6 +6,7 @@ mod errors;
 mod host;
 mod jobs;
 mod kinds;
+mod large;
 mod pauses;
 mod swap;
 
@@ -19,21 +20,25 @@ type Part = fn() -> Vec<Row>;
 struct Row(String, String);
 
 fn main() {
-    // `cargo bench -- FILTER` runs the parts whose name contains the filter.
+    // `cargo bench -- FILTER` runs the part of that name, or else those whose name contains it.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let parts: [(&str, Part); 9] = [
+    let parts: [(&str, Part); 12] = [
         ("words", jobs::words),
         ("disk", jobs::disk),
         ("pauses", pauses::pauses),
         ("errors", errors::errors),
+        ("large", large::large),
         ("swap", swap::swaps),
+        ("swap-large", swap::large_swaps),
         ("start", jobs::start),
+        ("host", host::host),
         ("boundary", boundary::calls),
         ("state", boundary::state),
         ("kinds", kinds::kinds),
     ];
+    let is_name = parts.iter().any(|(name, _)| *name == filter);
     println!("| what | figures |\n| --- | --- |");
-    for (_, part) in parts.iter().filter(|(name, _)| name.contains(&filter)) {
+    for (_, part) in parts.iter().filter(|(name, _)| if is_name { *name == filter } else { name.contains(&filter) }) {
         part().into_iter().for_each(|Row(what, figures)| println!("| {what} | {figures} |"));
     }
 }

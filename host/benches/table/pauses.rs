@@ -8,9 +8,12 @@ use crate::{Row, median};
 /// Runs of each configuration; the median counts.
 const RUNS: usize = 3;
 
-/// 1 M keys, evenly drawn, so that nearly all are written between two barriers a second apart.
+/// 1 M keys: evenly drawn, so that nearly all are written between two barriers a second apart; and drawn as words of a language are.
+/// Takes two to three minutes.
 pub(crate) fn pauses() -> Vec<Row> {
-    costs("uniform", 2, &[EACH_SECOND, "interval = \"200ms\""])
+    let even = costs("uniform", 2, &[EACH_SECOND, "interval = \"200ms\""]);
+    let uneven = [1, 2].map(|parallelism| costs("zipf", parallelism, &[EACH_SECOND]));
+    even.into_iter().chain(uneven.into_iter().flatten()).collect()
 }
 
 /// Words per second without checkpoints, and with each of the settings of them.
@@ -36,7 +39,7 @@ fn costs(distribution: &'static str, parallelism: u16, settings: &[&'static str]
 }
 
 /// How long barriers kept operators from their records, in the median of several runs.
-fn pauses_of(runs: &[Value]) -> String {
+pub(crate) fn pauses_of(runs: &[Value]) -> String {
     let figure = |pointer: &str| median(runs.iter().map(|summary| number(summary, pointer)).collect());
     let [freezes, slices] = ["freezes", "slices"]
         .map(|what| ["median", "p99", "max"].map(|part| format!("{:.0}", figure(&format!("/{what}/{part}")))).join(" / "));

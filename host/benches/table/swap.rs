@@ -13,16 +13,24 @@ use crate::{Row, median};
 /// Swaps of which the median counts.
 const SWAPS: usize = 5;
 
-/// Keys of the state.
-const KEYS: u64 = 1_000_000;
-
-/// `word-count`: the operator with the state is swapped, again and again.
+/// `word-count` with 1 M keys. Takes half a minute.
 pub(crate) fn swaps() -> Vec<Row> {
+    swaps_with(1)
+}
+
+/// `word-count` with 10 M keys. Takes two minutes.
+pub(crate) fn large_swaps() -> Vec<Row> {
+    swaps_with(10)
+}
+
+/// The operator with the state, of so many million keys, is swapped, again and again.
+fn swaps_with(millions: u64) -> Vec<Row> {
     let dir = tempfile::tempdir().expect("a directory");
+    let keys = millions * 1_000_000;
     let host = Host::start(dir.path());
-    host.ask(&["deploy", &Words { keys: KEYS, distribution: "uniform", parallelism: 2, ..Words::default() }.write(dir.path())]);
+    host.ask(&["deploy", &Words { keys, distribution: "uniform", parallelism: 2, ..Words::default() }.write(dir.path())]);
     // Nearly each key has been seen by then.
-    host.wait_for_records(5 * KEYS);
+    host.wait_for_records(5 * keys);
     let (mut usual, mut over, mut pauses) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..SWAPS {
         let component = variant(dir.path(), number as u8);
@@ -37,7 +45,7 @@ pub(crate) fn swaps() -> Vec<Row> {
     let longest = pauses.iter().copied().fold(0.0, f64::max);
     vec![
         Row(
-            "swap with 1 M keys, -p 2, full load: longest time without a record at the sink".into(),
+            format!("swap with {millions} M keys, -p 2, full load: longest time without a record at the sink"),
             format!("{over:.1} ms; in as much time without a swap {usual:.1} ms (medians of {SWAPS})"),
         ),
         Row("the same: a subtask without a component".into(), format!("{:.0} µs in the median, {longest:.0} µs at most", median(pauses))),
