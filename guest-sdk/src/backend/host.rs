@@ -33,8 +33,8 @@ impl Backend {
         keyed_state::list_read(state, key, start, max_bytes)
     }
 
-    pub(crate) fn map_get(&self, state: u32, keys: &[u32], fields: &Column) -> Cells {
-        keyed_state::map_get(state, keys, fields)
+    pub(crate) fn map_get_one(&self, state: u32, key: u32, field: &[u8]) -> Option<Vec<u8>> {
+        keyed_state::map_get_one(state, key, field)
     }
 
     pub(crate) fn map_put(&self, state: u32, keys: &[u32], fields: &Column, values: &Column) {

@@ -150,11 +150,10 @@ impl Backend {
         page
     }
 
-    pub(crate) fn map_get(&self, state: u32, keys: &[u32], fields: &Column) -> Cells {
-        assert_eq!(keys.len(), fields.len(), "as many keys as fields");
+    pub(crate) fn map_get_one(&self, state: u32, key: u32, field: &[u8]) -> Option<Vec<u8>> {
         let mut cells = Cells { present: Vec::new(), values: Column::new() };
-        self.each("map-get", keys, |states, index, key| states.read(state as usize, key, fields.get(index), &mut cells));
-        cells
+        self.each("map-get-one", &[key], |states, _, key| states.read(state as usize, key, field, &mut cells));
+        (cells.present == [1]).then_some(cells.values.bytes)
     }
 
     pub(crate) fn map_put(&self, state: u32, keys: &[u32], fields: &Column, values: &Column) {

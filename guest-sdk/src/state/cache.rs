@@ -16,8 +16,8 @@ pub(super) struct Cache<T> {
     declared: Declared,
     /// One for each of the call's keys; empty until the first use in a call.
     slots: Vec<Slot<T>>,
-    /// What the host had, undecoded.
-    fetched: Option<Cells>,
+    /// Whether the host was asked for the values of all keys.
+    fetched: bool,
     /// The keys whose slots have changed. A record whose work was undone leaves none.
     changed: Vec<u32>,
     /// The slot of the current key as it was before the record of step `saved_at`. A record has one key, so one slot is enough; and no
@@ -36,7 +36,7 @@ impl<T: Value> Cache<T> {
             state,
             declared,
             slots: Vec::new(),
-            fetched: None,
+            fetched: false,
             changed: Vec::new(),
             saved: Slot::Unread,
             saved_at: 0,
@@ -74,23 +74,37 @@ impl<T: Value> Cache<T> {
         self.slots[key].value()
     }
 
-    /// Reads the slot of a key, and for that the host's values of all keys, once.
+    /// Reads the slot of a key, and with the first one those of all keys, unless reading counts.
+    #[cold]
+    #[inline(never)]
     fn read(&mut self, key: usize) {
         if self.slots.is_empty() {
             self.make_slots();
         }
-        let name = self.declared.name;
-        if self.declared.reads_count() {
-            let cells = self.scope.backend().get(self.state, &[key as u32]);
-            self.slots[key] = found(&cells, 0, name);
-            return;
+        if !self.fetched && !self.declared.reads_count() {
+            self.fetch();
+            if !matches!(self.slots[key], Slot::Unread) {
+                return;
+            }
         }
-        let cells = self.fetched.get_or_insert_with(|| {
-            self.keys.clear();
-            self.keys.extend(0..self.scope.keys());
-            self.scope.backend().get(self.state, &self.keys)
-        });
-        self.slots[key] = found(cells, key, name);
+        let cells = self.scope.backend().get(self.state, &[key as u32]);
+        self.slots[key] = found(&cells, 0, self.declared.name);
+    }
+
+    /// Reads the slots of all keys that can be read. What can't be decoded stays unread, so that it fails the records of its own key.
+    fn fetch(&mut self) {
+        self.fetched = true;
+        self.keys.clear();
+        self.keys.extend(0..self.scope.keys());
+        let Cells { present, values } = self.scope.backend().get(self.state, &self.keys);
+        let mut start = 0;
+        for ((slot, &present), &end) in self.slots.iter_mut().zip(&present).zip(&values.ends) {
+            let bytes = &values.bytes[start..end as usize];
+            start = end as usize;
+            if matches!(slot, Slot::Unread) {
+                *slot = if present == 0 { Slot::Absent } else { T::decode(bytes).map_or(Slot::Unread, Slot::Present) };
+            }
+        }
     }
 
     /// Replaces the current key's value.
@@ -181,7 +195,7 @@ impl<T: Value> Cache<T> {
 
     pub(super) fn forget(&mut self) {
         self.slots.clear();
-        self.fetched = None;
+        self.fetched = false;
         self.changed.clear();
         self.saved = Slot::Unread;
     }
@@ -189,10 +203,13 @@ impl<T: Value> Cache<T> {
 
 /// A slot as the host has it.
 pub(super) fn found<T: Value>(cells: &Cells, index: usize, name: &str) -> Slot<T> {
-    if cells.present[index] == 0 {
-        return Slot::Absent;
-    }
-    match T::decode(cells.values.get(index)) {
+    if cells.present[index] == 0 { Slot::Absent } else { decoded(cells.values.get(index), name) }
+}
+
+/// A slot of the host's bytes.
+#[inline]
+pub(super) fn decoded<T: Value>(bytes: &[u8], name: &str) -> Slot<T> {
+    match T::decode(bytes) {
         Ok(value) => Slot::Present(value),
         Err(error) => super::unreadable(name, &error),
     }

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::mem;
 
-use super::cache::found;
+use super::cache::decoded;
 use super::journal::Journal;
 use super::map_iter::{MapIter, Origin};
 use super::overlay::Overlay;
@@ -61,8 +61,6 @@ pub struct MapState<F, T> {
     journal: Journal<Step<T>>,
     /// The field at hand.
     field: Vec<u8>,
-    /// The same as a column, for the host.
-    column: Column,
     of: PhantomData<fn() -> F>,
 }
 
@@ -227,10 +225,8 @@ impl<F: Key, T: Value> MapState<F, T> {
         let key = self.key();
         let entry = self.overlay.entry(key, &self.field);
         if matches!(self.overlay.slot(entry), Slot::Unread) && !self.overlay.is_cleared(key) {
-            self.column.clear();
-            self.column.push(&self.field);
-            let cells = self.scope.backend().map_get(self.state, &[key], &self.column);
-            *self.overlay.slot_mut(entry) = found(&cells, 0, self.name);
+            let value = self.scope.backend().map_get_one(self.state, key, &self.field);
+            *self.overlay.slot_mut(entry) = value.map_or(Slot::Absent, |bytes| decoded(&bytes, self.name));
         }
         self.overlay.slot(entry).value()
     }
@@ -259,7 +255,6 @@ impl<F: Key, T: Value> Handle for MapState<F, T> {
             overlay: Overlay::new(),
             journal: Journal::new(),
             field: Vec::new(),
-            column: Column::new(),
             of: PhantomData,
         }
     }

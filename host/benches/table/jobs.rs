@@ -28,11 +28,22 @@ pub(crate) struct Words {
     pub(crate) state: &'static str,
     /// Lines of `[[source]]`.
     pub(crate) source: &'static str,
+    /// Lines of the `[[operator]]` that counts.
+    pub(crate) count: &'static str,
 }
 
 impl Default for Words {
     fn default() -> Self {
-        Words { keys: 10_000, distribution: "zipf", lines: 1 << 40, parallelism: 1, checkpoint: EACH_SECOND, state: "", source: "" }
+        Words {
+            keys: 10_000,
+            distribution: "zipf",
+            lines: 1 << 40,
+            parallelism: 1,
+            checkpoint: EACH_SECOND,
+            state: "",
+            source: "",
+            count: "",
+        }
     }
 }
 
@@ -52,7 +63,7 @@ impl Words {
     }
 
     fn toml(&self) -> String {
-        let Words { keys, distribution, lines, parallelism, checkpoint, state, source } = self;
+        let Words { keys, distribution, lines, parallelism, checkpoint, state, source, count } = self;
         format!(
             r#"format = 1
 [job]
@@ -81,6 +92,7 @@ inputs = ["lines"]
 uid = "count"
 component = "{}"
 inputs = ["tokenize"]
+{count}
 [[sink]]
 uid = "out"
 type = "blackhole"

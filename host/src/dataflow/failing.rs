@@ -21,6 +21,10 @@ use crate::wasm::{Cause, Failure, Instance};
 /// own limit.
 pub(super) const PROBE_TIME: Duration = Duration::from_millis(500);
 
+/// So many records of a batch that has failed are worked on at once. Where one fails there are often more, and with each that panics all
+/// before it in the call are worked on again.
+const PIECE: usize = 64;
+
 /// What `max-errors` counts in.
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -93,11 +97,13 @@ impl OperatorStage {
             if from == to {
                 continue;
             }
-            let attempted = self.attempt(whole, from, to, spent)?;
+            let end = to.min(from + PIECE);
+            todo.push((end, to));
+            let attempted = self.attempt(whole, from, end, spent)?;
             spent = attempted.is_err();
             match attempted {
                 Ok(()) => self.keep(whole, from, emitted)?,
-                Err(failed) => self.split(whole, (from, to), &failed, &mut todo)?,
+                Err(failed) => self.split(whole, (from, end), &failed, &mut todo)?,
             }
         }
         self.ready(spent, self.place.settings.limits.time)

@@ -62,7 +62,7 @@ impl Column {
     /// If the column would hold 4 GiB or more: whoever fills one keeps it far below.
     #[inline]
     pub fn push(&mut self, value: &[u8]) {
-        self.bytes.extend_from_slice(value);
+        append(&mut self.bytes, value);
         self.ends.push(end_of(self.bytes.len()));
     }
 
@@ -93,6 +93,54 @@ impl Column {
     }
 }
 
+/// Appends bytes. Most values are short, and a call to copy them takes longer than copying them: those go in two pieces that overlap.
+#[inline]
+pub fn append(out: &mut Vec<u8>, bytes: &[u8]) {
+    match bytes.len() {
+        0 => {}
+        1 => out.push(bytes[0]),
+        2..4 => append_ends::<2>(out, bytes),
+        4..8 => append_ends::<4>(out, bytes),
+        8..=16 => append_ends::<8>(out, bytes),
+        _ => out.extend_from_slice(bytes),
+    }
+}
+
+/// Appends bytes, at least `N` and at most twice as many.
+#[inline]
+fn append_ends<const N: usize>(out: &mut Vec<u8>, bytes: &[u8]) {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
+        out.reserve(2 * N);
+        let end = out.len() + bytes.len();
+        out.extend_from_slice(first);
+        out.truncate(end - N);
+        out.extend_from_slice(last);
+    }
+}
+
+/// Copies bytes over as many others, short ones as [`append`] does.
+#[inline]
+pub fn copy(from: &[u8], to: &mut [u8]) {
+    match from.len() {
+        0 => {}
+        1 => to[0] = from[0],
+        2..4 => copy_ends::<2>(from, to),
+        4..8 => copy_ends::<4>(from, to),
+        8..=16 => copy_ends::<8>(from, to),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies bytes, at least `N` and at most twice as many.
+#[inline]
+fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
+        to[..N].copy_from_slice(first);
+        let rest = to.len() - N;
+        to[rest..].copy_from_slice(last);
+    }
+}
+
 /// A length within a column as its end.
 #[inline]
 fn end_of(length: usize) -> u32 {
@@ -116,5 +164,23 @@ impl<T: AsRef<[u8]>> FromIterator<T> for Column {
             column.push(value.as_ref());
         }
         column
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_every_length_are_appended_and_copied_as_they_are() {
+        let all: Vec<u8> = (0..100).collect();
+        for len in 0..all.len() {
+            let mut out = vec![7];
+            append(&mut out, &all[..len]);
+            assert_eq!((out[0], &out[1..]), (7, &all[..len]));
+            let mut over = vec![7; len];
+            copy(&all[..len], &mut over);
+            assert_eq!(over, all[..len]);
+        }
     }
 }

@@ -8,7 +8,7 @@ mod key_group;
 mod outbox;
 
 pub use batch::{Batch, hash_key};
-pub use column::{Column, MalformedColumn, slice};
+pub use column::{Column, MalformedColumn, append, copy, slice};
 pub use commit::{AttemptId, Position, SplitPosition, Staged};
 pub use key_group::{KeyGroups, key_group, subtask_of};
 pub use outbox::{BATCH_BYTES, BATCH_RECORDS, Outbox, Shape, Spread};

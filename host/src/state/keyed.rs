@@ -7,7 +7,7 @@ use super::evict::LOOKS;
 use super::freeze::{Freezer, Slice};
 use super::maps::Entries;
 use super::sweep::Sweeper;
-use super::table::{Hashed, Mark, NONE, Table};
+use super::table::{Hashed, Mark, NONE, Slot, Table};
 use super::ttl::{self, STAMP, Stamp};
 use super::undo::Undo;
 use crate::plan::{StateDescriptor, StateKind, Ttl, TtlFrom};
@@ -102,16 +102,31 @@ impl KeyedState {
 
     /// What a slot holds that has a time to live.
     fn read_mortal(&mut self, state: usize, number: u32, ttl: Ttl, cells: &mut Cells) {
-        let slots = &self.tables[state].slots;
-        let slot = if number == NONE { None } else { Some(&slots[number as usize]).filter(|slot| slot.live) };
-        let value = slot.and_then(|slot| ttl::fresh(slot.value(), ttl, self.now));
+        let value = self.mortal(state, number, ttl);
         cells.present.push(u8::from(value.is_some()));
         cells.values.push(value.unwrap_or_default());
-        match (slot, value) {
-            (Some(_), None) => self.sweeper.note(state, number),
-            (Some(_), Some(_)) if ttl.from == TtlFrom::Access => self.touch(state, number),
-            _ => {}
+    }
+
+    /// The value of a slot, if it has one.
+    #[inline]
+    pub(super) fn value_of(&mut self, state: usize, number: u32) -> Option<&[u8]> {
+        match self.tables[state].ttl {
+            Some(ttl) => self.mortal(state, number, ttl),
+            None => self.tables[state].slots.get(number as usize).filter(|slot| slot.live).map(Slot::value),
         }
+    }
+
+    /// The value of a slot that has a time to live, if it has one.
+    fn mortal(&mut self, state: usize, number: u32, ttl: Ttl) -> Option<&[u8]> {
+        let slot = self.tables[state].slots.get(number as usize).filter(|slot| slot.live)?;
+        if ttl::fresh(slot.value(), ttl, self.now).is_none() {
+            self.sweeper.note(state, number);
+            return None;
+        }
+        if ttl.from == TtlFrom::Access {
+            self.touch(state, number);
+        }
+        ttl::fresh(self.tables[state].slots[number as usize].value(), ttl, self.now)
     }
 
     /// Stamps a value that was read; not for lists.

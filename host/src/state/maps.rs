@@ -9,7 +9,7 @@ use super::keyed::{Cells, key_at};
 use super::table::{Hashed, NONE};
 use super::ttl;
 use crate::plan::TtlFrom;
-use crate::record::{Batch, Column, hash_key, slice};
+use crate::record::{Batch, Column, append, hash_key, slice};
 
 /// Fields of maps as a guest names them: field i is of key `keys[i]` of the call at hand.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,17 @@ impl KeyedState {
     /// Values for the fields `within`, appended to `cells`.
     pub fn map_get(&mut self, state: usize, call: &Batch, fields: Fields<'_>, within: Range<usize>, cells: &mut Cells) {
         self.find_entries(state, call, fields, within, |this, _, _, found| this.read(state, found, cells));
+    }
+
+    /// The value of one field of one key.
+    pub fn map_get_one(&mut self, state: usize, call: &Batch, key: u32, field: &[u8]) -> Option<&[u8]> {
+        let mut entry = std::mem::take(&mut self.entries.keys.bytes);
+        entry.clear();
+        field::push_key(call.keys.get(key as usize), &mut entry);
+        append(&mut entry, field);
+        let number = self.look(state, (hash_key(&entry), &entry), call.hashes[key as usize]);
+        self.entries.keys.bytes = entry;
+        self.value_of(state, number)
     }
 
     /// Replaces values: value i becomes the one for field i.

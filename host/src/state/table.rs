@@ -11,7 +11,7 @@ use super::keyed::key_at;
 use super::notes::Notes;
 use super::ttl;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
-use crate::record::Batch;
+use crate::record::{Batch, copy};
 
 /// Counts barriers within an attempt, from 1 on; 0 means "in a snapshot already".
 pub(super) type Mark = u32;
@@ -57,6 +57,10 @@ impl Slot {
 
     #[inline]
     pub(super) fn set_value(&mut self, value: &[u8]) {
+        let old = self.value_mut();
+        if old.len() == value.len() {
+            return copy(value, old);
+        }
         self.truncate_value(0);
         self.data.extend_from_slice(value);
     }

@@ -215,12 +215,15 @@ impl Oracle {
                 fields.iter().for_each(|(key, field)| self.touch(*at, *key, |met| met == field));
                 let mut cells = Cells::default();
                 let (keys, column) = unzip(fields.iter().map(|(key, field)| (*key, &field[..])));
-                let fields = Fields { keys: &keys, ends: &column.ends, bytes: &column.bytes };
+                let asked = Fields { keys: &keys, ends: &column.ends, bytes: &column.bytes };
                 // In two parts, as a caller may who limits the reply.
                 let middle = keys.len() / 2;
-                state.map_get(*at, call, fields, 0..middle, &mut cells);
-                state.map_get(*at, call, fields, middle..keys.len(), &mut cells);
+                state.map_get(*at, call, asked, 0..middle, &mut cells);
+                state.map_get(*at, call, asked, middle..keys.len(), &mut cells);
                 assert_eq!(options(&cells), expected, "{step:?}");
+                for ((key, field), expected) in fields.iter().zip(expected) {
+                    assert_eq!(state.map_get_one(*at, call, *key, field).map(<[u8]>::to_vec), expected, "{step:?}");
+                }
                 return;
             }
             Step::List(at, key, start, max) => {

@@ -1,6 +1,7 @@
 //! [`Undo`]: what the call at hand has changed, so that it can be taken back.
 
 use super::table::{Slot, Table};
+use crate::record::append;
 
 /// What the call at hand has changed, oldest first.
 #[derive(Debug, Default)]
@@ -46,7 +47,7 @@ impl Undo {
     #[inline]
     pub(super) fn replacing(&mut self, state: usize, number: u32, slot: &Slot) {
         let replaced = Some(self.values.len());
-        self.values.extend_from_slice(slot.value());
+        append(&mut self.values, slot.value());
         self.steps.push(Step { state: state as u32, slot: number, live: slot.live, kept: 0, saved: slot.saved, replaced });
     }
 

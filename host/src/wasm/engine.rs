@@ -36,6 +36,9 @@ impl Engine {
         config.concurrency_support(false);
         config.epoch_interruption(true);
         config.max_wasm_stack(STACK_BYTES);
+        // Nobody sees where in the code a guest has trapped, and finding it out costs as much as the trap.
+        config.wasm_backtrace_max_frames(None);
+        config.generate_address_map(false);
         config.cache(cache_dir.and_then(open_cache));
         let wasmtime = wasmtime::Engine::new(&config).map_err(broken)?;
         let mut linker = Linker::new(&wasmtime);

@@ -82,6 +82,8 @@ pub(super) struct Guest {
     limits: Limits,
     /// The reply to the last `get` of whatever kind, whose buffers the next one uses.
     pub(super) cells: RefCell<Arc<CellsReply>>,
+    /// The reply to the last `map-get-one`.
+    pub(super) value: RefCell<Arc<Vec<u8>>>,
     /// The reply to the last `list-read`, or the values of the last scan,
     pub(super) page: RefCell<Arc<ColumnReply>>,
     /// and its fields.
@@ -122,6 +124,7 @@ impl Guest {
             counted: Cell::new(false),
             limits,
             cells: RefCell::default(),
+            value: RefCell::default(),
             page: RefCell::default(),
             fields: RefCell::default(),
             emitted: Cell::new(0),

@@ -89,6 +89,15 @@ pub(super) struct CellsReply {
 /// Buffers above this size are not kept for the next reply.
 const KEPT_BYTES: usize = 1 << 20;
 
+/// The buffer of a reply for the next one.
+pub(super) fn emptied(mut buffer: Vec<u8>) -> Vec<u8> {
+    if buffer.capacity() > KEPT_BYTES {
+        return Vec::new();
+    }
+    buffer.clear();
+    buffer
+}
+
 impl ColumnReply {
     /// Takes the buffers out, emptied.
     fn take(&mut self) -> Column {

@@ -64,6 +64,7 @@ pub(super) const OFFERED: &[Interface] = &[
             ("list-replace", "func(state: u32, key: u32, values: column)"),
             ("list-read", "func(state: u32, key: u32, start: u32, max-bytes: u32) -> column"),
             ("map-get", "func(state: u32, keys: list<u32>, fields: column) -> cells"),
+            ("map-get-one", "func(state: u32, key: u32, field: list<u8>) -> option<list<u8>>"),
             ("map-put", "func(state: u32, keys: list<u32>, fields: column, values: column)"),
             ("map-remove", "func(state: u32, keys: list<u32>, fields: column)"),
             ("map-scan", "func(state: u32, key: u32, start: list<u8>, max-bytes: u32) -> tuple<column, column>"),

@@ -7,11 +7,12 @@ use wasmtime::component::{LinkerInstance, WasmList};
 
 use super::keyed_state::{READ_STEP, values_of};
 use crate::plan::StateKind;
+use crate::record::append;
 use crate::state::Fields;
 use crate::wasm::failure::{Exceeded, Misuse};
 use crate::wasm::guest::{Guest, check_column, check_len};
 use crate::wasm::limits::{self, MAP_FIELD};
-use crate::wasm::wire::{CellsReply, ColumnOut, ColumnReply};
+use crate::wasm::wire::{CellsReply, ColumnOut, ColumnReply, emptied};
 
 type Store<'a> = StoreContextMut<'a, Guest>;
 
@@ -19,6 +20,7 @@ const MAPS: &[StateKind] = &[StateKind::Map];
 
 pub(super) fn add_to(interface: &mut LinkerInstance<'_, Guest>) -> wasmtime::Result<()> {
     interface.func_wrap("map-get", map_get)?;
+    interface.func_wrap("map-get-one", map_get_one)?;
     interface.func_wrap("map-put", map_put)?;
     interface.func_wrap("map-remove", map_remove)?;
     interface.func_wrap("map-scan", map_scan)
@@ -40,6 +42,23 @@ fn map_get(store: Store<'_>, (state, keys, fields): (u32, WasmList<u32>, ColumnO
         Ok::<(), Exceeded>(())
     })?;
     Ok((Arc::clone(&reply),))
+}
+
+fn map_get_one(store: Store<'_>, (state, key, field): (u32, u32, WasmList<u8>)) -> wasmtime::Result<(Option<Arc<Vec<u8>>>,)> {
+    const NAME: &str = "keyed-state.map-get-one";
+    let guest = store.data();
+    let state = guest.state_index(state, MAPS, NAME)?;
+    guest.check_keys(&[key], NAME)?;
+    let field = field.as_le_slice(&store);
+    check_field(field.len(), NAME)?;
+    let mut reply = guest.value.borrow_mut();
+    let buffer = Arc::make_mut(&mut reply);
+    *buffer = emptied(std::mem::take(buffer));
+    let mut keyed = guest.state.borrow_mut();
+    let Some(value) = keyed.map_get_one(state, &guest.call, key, field) else { return Ok((None,)) };
+    guest.check_read(value.len())?;
+    append(buffer, value);
+    Ok((Some(Arc::clone(&reply)),))
 }
 
 fn map_put(store: Store<'_>, (state, keys, fields, values): (u32, WasmList<u32>, ColumnOut, ColumnOut)) -> wasmtime::Result<()> {
@@ -100,12 +119,14 @@ pub(super) fn field_column<'a>(store: &'a Store<'_>, fields: &ColumnOut, functio
     check_column("`fields`", ends, bytes, function)?;
     let mut start = 0;
     for &end in ends {
-        if (end - start) as usize > MAP_FIELD {
-            return Err(Misuse(format!("{function}: a field has more than {}", limits::bytes(MAP_FIELD as u64))));
-        }
+        check_field((end - start) as usize, function)?;
         start = end;
     }
     Ok((ends, bytes))
+}
+
+fn check_field(len: usize, function: &str) -> Result<(), Misuse> {
+    if len <= MAP_FIELD { Ok(()) } else { Err(Misuse(format!("{function}: a field has more than {}", limits::bytes(MAP_FIELD as u64)))) }
 }
 
 /// Bytes that fields take: each is kept with its key.

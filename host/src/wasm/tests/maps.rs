@@ -59,6 +59,11 @@ fn what_is_put_is_got_and_scanned_in_order() {
     // The column of the cells follows their flags.
     assert_eq!(run(&[put(2), get.clone(), emit_at(72)]), [b"z", b"y", b"x"]);
     assert_eq!(run(&[put(2), removed, get, emit_at(72)]), [&b"z"[..], b"", b"x"]);
+    // "c" of the first key, which the second does not have: 80 is where the option lies, 88 its length, which is the column's only end.
+    let get_one = |key: u32| format!("(call $map-get-one (i32.const 2) (i32.const {key}) (i32.const 8222) (i32.const 1) (i32.const 80))");
+    let emit = "(call $emit (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) \
+        (i32.const 88) (i32.load8_u (i32.const 80)) (i32.load (i32.const 84)) (i32.load (i32.const 88)) (i32.const 0) (i32.const 0))";
+    assert_eq!(run(&[put(2), get_one(1), emit.into(), get_one(0), emit.into()]), [b"x"]);
 }
 
 #[test]
@@ -90,6 +95,10 @@ fn every_misuse_of_maps_is_named() {
         (
             format!("(call $map-get (i32.const 2) {ENDS} {FIELDS} (i32.const 64))"),
             "keyed-state.map-get: key 2 is beyond the 2 keys of this call",
+        ),
+        (
+            "(call $map-get-one (i32.const 2) (i32.const 2) (i32.const 8222) (i32.const 1) (i32.const 80))".into(),
+            "keyed-state.map-get-one: key 2 is beyond the 2 keys of this call",
         ),
         (format!("(call $map-remove (i32.const 1) {KEYS} {FIELDS})"), "keyed-state.map-remove: state `seen` is of another kind (List)"),
         (scan(1, 0, start, 9), "keyed-state.map-scan: state `seen` is of another kind (List)"),
