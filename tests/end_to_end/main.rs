@@ -91,6 +91,8 @@ mod s3;
 #[cfg(test)]
 mod s3_faults;
 #[cfg(test)]
+mod s3_fencing;
+#[cfg(test)]
 mod savepoint;
 #[cfg(test)]
 mod savepoint_faults;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Bucket;
@@ -29,6 +29,10 @@ pub enum Fault {
     Unheard,
     /// It is done a little later.
     Slow,
+    /// It has come, and is done when the test says so.
+    Held,
+    /// It is done, and answered when the test says so.
+    Unanswered,
     /// `If-None-Match` is ignored.
     Overwrites,
 }
@@ -52,6 +56,36 @@ struct Shared {
     misbehave: Mutex<Arc<Misbehave>>,
     faults: Mutex<Vec<String>>,
     requests: AtomicU64,
+    waiting: Waiting,
+}
+
+/// Requests that wait for a word of the test.
+#[derive(Default)]
+struct Waiting {
+    /// How many wait, and how many of them may go.
+    count: Mutex<(usize, usize)>,
+    changed: Condvar,
+}
+
+impl Waiting {
+    /// Waits for the word. Whoever gives it waits in turn until what is returned here is dropped.
+    fn wait(&self) -> Going<'_> {
+        let mut count = lock(&self.count);
+        count.0 += 1;
+        count = self.changed.wait_while(count, |(_, may_go)| *may_go == 0).unwrap_or_else(PoisonError::into_inner);
+        count.1 -= 1;
+        Going(self)
+    }
+}
+
+/// A request that has waited and is being answered.
+struct Going<'a>(&'a Waiting);
+
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.count).0 -= 1;
+        self.0.changed.notify_all();
+    }
 }
 
 /// A server with a bucket. It serves until the process ends.
@@ -72,6 +106,7 @@ impl Server {
             misbehave: Mutex::new(well),
             faults: Mutex::default(),
             requests: AtomicU64::default(),
+            waiting: Waiting::default(),
         });
         let serving = Arc::clone(&shared);
         std::thread::spawn(move || {
@@ -91,6 +126,20 @@ impl Server {
     /// What has gone wrong so far: fault, method and key.
     pub fn faults(&self) -> Vec<String> {
         lock(&self.shared.faults).clone()
+    }
+
+    /// How many requests are held or unanswered.
+    pub fn waiting(&self) -> usize {
+        lock(&self.shared.waiting.count).0
+    }
+
+    /// Lets those go, and returns when they are done and answered.
+    pub fn let_go(&self) {
+        let Waiting { count, changed } = &self.shared.waiting;
+        let mut count = lock(count);
+        count.1 = count.0;
+        changed.notify_all();
+        drop(changed.wait_while(count, |(waiting, _)| *waiting > 0));
     }
 
     /// How many uploads in parts are not ended.
@@ -143,12 +192,14 @@ impl Shared {
         reader.read_exact(&mut body).ok()?;
         let allowed = head.header("authorization").is_some_and(|value| value.contains("Credential=test/"));
         let refusal = |status| error(status, if status == 503 { "SlowDown" } else { "Told" });
+        let _held = (fault == Some(Fault::Held)).then(|| self.waiting.wait());
         let done = match fault {
             Some(Fault::Refused(status)) => refusal(status),
             _ if !allowed => error(403, "InvalidAccessKeyId"),
             _ if bucket != "bucket" => error(404, "NoSuchBucket"),
             _ => self.act(&request, &head, body, fault == Some(Fault::Overwrites)),
         };
+        let _unanswered = (fault == Some(Fault::Unanswered)).then(|| self.waiting.wait());
         match fault {
             Some(Fault::Silence) => {
                 // Until the other side loses patience.
