@@ -93,6 +93,8 @@ mod s3_faults;
 #[cfg(test)]
 mod s3_fencing;
 #[cfg(test)]
+mod s3_reached;
+#[cfg(test)]
 mod savepoint;
 #[cfg(test)]
 mod savepoint_faults;

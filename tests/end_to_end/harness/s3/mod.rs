@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use super::{Manifest, Place};
 
 pub use moto::Moto;
-pub use server::{Fault, Server};
+pub use server::{Fault, Request, Server};
 
 /// The key that is not to be told to anyone.
 pub const SECRET: &str = "wJalrXUtnFEMI-this-is-secret";

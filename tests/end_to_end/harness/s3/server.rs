@@ -45,6 +45,7 @@ pub struct Request {
     pub query: BTreeMap<String, String>,
     /// How many requests came before.
     pub number: u64,
+    pub head: Head,
 }
 
 type Misbehave = dyn Fn(&Request) -> Option<Fault> + Send + Sync;
@@ -173,12 +174,19 @@ impl Shared {
         let mut words = head.line.split(' ');
         let (method, target) = (words.next()?.to_owned(), words.next()?);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let (bucket, key) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+        // Whoever takes us for a proxy names the host there, too.
+        let path = path.strip_prefix("http://").map_or(path, |rest| rest.split_once('/').map_or("", |(_, path)| path));
+        let path = path.trim_start_matches('/');
+        let (bucket, key) = match head.header("host").and_then(|host| host.split_once('.')) {
+            Some(("bucket", _)) => ("bucket", path),
+            _ => path.split_once('/').unwrap_or((path, "")),
+        };
+        let (bucket, key) = (bucket.to_owned(), decode(key));
         let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), decode(value)));
         let query = query.split('&').filter_map(pair).collect();
         let observes = head.header(OBSERVER).is_some();
         let number = if observes { 0 } else { self.requests.fetch_add(1, Ordering::SeqCst) };
-        let request = Request { method, key: decode(key), query, number };
+        let request = Request { method, key, query, number, head };
         let misbehave = Arc::clone(&lock(&self.misbehave));
         let fault = if observes { None } else { misbehave(&request) };
         if let Some(fault) = fault {
@@ -188,16 +196,16 @@ impl Shared {
             // What has not been read makes the end a reset.
             return None;
         }
-        let mut body = vec![0; head.length().unwrap_or(0)];
+        let mut body = vec![0; request.head.length().unwrap_or(0)];
         reader.read_exact(&mut body).ok()?;
-        let allowed = head.header("authorization").is_some_and(|value| value.contains("Credential=test/"));
+        let allowed = request.head.header("authorization").is_some_and(|value| value.contains("Credential=test/"));
         let refusal = |status| error(status, if status == 503 { "SlowDown" } else { "Told" });
         let _held = (fault == Some(Fault::Held)).then(|| self.waiting.wait());
         let done = match fault {
             Some(Fault::Refused(status)) => refusal(status),
             _ if !allowed => error(403, "InvalidAccessKeyId"),
             _ if bucket != "bucket" => error(404, "NoSuchBucket"),
-            _ => self.act(&request, &head, body, fault == Some(Fault::Overwrites)),
+            _ => self.act(&request, body, fault == Some(Fault::Overwrites)),
         };
         let _unanswered = (fault == Some(Fault::Unanswered)).then(|| self.waiting.wait());
         match fault {
@@ -216,8 +224,8 @@ impl Shared {
         }
     }
 
-    fn act(&self, request: &Request, head: &Head, body: Vec<u8>, overwrites: bool) -> Answer {
-        let Request { method, key, query, .. } = request;
+    fn act(&self, request: &Request, body: Vec<u8>, overwrites: bool) -> Answer {
+        let Request { method, key, query, head, .. } = request;
         let upload = query.get("uploadId");
         match (method.as_str(), upload) {
             ("GET", _) if key.is_empty() => list(&lock(&self.objects), query),
