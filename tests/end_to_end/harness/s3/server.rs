@@ -1,5 +1,4 @@
-//! A small server in this process that speaks as much of S3 as a store of checkpoints needs, and misbehaves as it is told. Pages of
-//! listings are short, so that everything has several.
+//! A small server in this process that speaks as much of S3 as a store of checkpoints needs, and misbehaves as it is told.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,11 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Bucket;
 use super::http::{Head, OBSERVER, decode};
-
-/// Entries on a page of a listing.
-const PAGE: usize = 5;
+use super::page::{Entry, Page};
+use super::{Bucket, azure};
 
 /// How a request goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +51,8 @@ struct Shared {
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
     /// Parts that have come, by upload and number.
     parts: Mutex<BTreeMap<String, BTreeMap<u32, Vec<u8>>>>,
+    /// Blocks that no list has named yet, by id.
+    blocks: Mutex<BTreeMap<String, Vec<u8>>>,
     misbehave: Mutex<Arc<Misbehave>>,
     faults: Mutex<Vec<String>>,
     requests: AtomicU64,
@@ -104,6 +103,7 @@ impl Server {
         let shared = Arc::new(Shared {
             objects: Mutex::default(),
             parts: Mutex::default(),
+            blocks: Mutex::default(),
             misbehave: Mutex::new(well),
             faults: Mutex::default(),
             requests: AtomicU64::default(),
@@ -154,9 +154,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Status, headers and body.
-type Answer = (u16, String, Vec<u8>);
+pub type Answer = (u16, String, Vec<u8>);
 
-fn answer(status: u16) -> Answer {
+pub fn answer(status: u16) -> Answer {
     (status, String::new(), Vec::new())
 }
 
@@ -198,13 +198,18 @@ impl Shared {
         }
         let mut body = vec![0; request.head.length().unwrap_or(0)];
         reader.read_exact(&mut body).ok()?;
-        let allowed = request.head.header("authorization").is_some_and(|value| value.contains("Credential=test/"));
+        let is_azure = azure::is_meant(&request);
+        let allowed = match is_azure {
+            true => azure::is_allowed(&request),
+            false => request.head.header("authorization").is_some_and(|value| value.contains("Credential=test/")),
+        };
         let refusal = |status| error(status, if status == 503 { "SlowDown" } else { "Told" });
         let _held = (fault == Some(Fault::Held)).then(|| self.waiting.wait());
         let done = match fault {
             Some(Fault::Refused(status)) => refusal(status),
             _ if !allowed => error(403, "InvalidAccessKeyId"),
             _ if bucket != "bucket" => error(404, "NoSuchBucket"),
+            _ if is_azure => azure::act(&mut lock(&self.objects), &mut lock(&self.blocks), &request, body),
             _ => self.act(&request, body, fault == Some(Fault::Overwrites)),
         };
         let _unanswered = (fault == Some(Fault::Unanswered)).then(|| self.waiting.wait());
@@ -228,7 +233,7 @@ impl Shared {
         let Request { method, key, query, head, .. } = request;
         let upload = query.get("uploadId");
         match (method.as_str(), upload) {
-            ("GET", _) if key.is_empty() => list(&lock(&self.objects), query),
+            ("GET", _) if key.is_empty() => list(Page::of(&lock(&self.objects), query, "continuation-token")),
             ("GET" | "HEAD", _) => match lock(&self.objects).get(key) {
                 Some(object) => part_of(object, head.header("range")),
                 None => error(404, "NoSuchKey"),
@@ -289,7 +294,7 @@ fn send(mut stream: &TcpStream, request: &Request, (status, headers, body): Answ
 }
 
 /// An object, or as much of it as a header `range` asks for.
-fn part_of(object: &[u8], range: Option<&str>) -> Answer {
+pub fn part_of(object: &[u8], range: Option<&str>) -> Answer {
     const HEADERS: &str = "etag: \"object\"\r\nlast-modified: Mon, 30 Nov 2026 07:00:00 GMT\r\n";
     let range = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
     let Some((first, last)) = range else { return (200, HEADERS.into(), object.to_vec()) };
@@ -299,35 +304,18 @@ fn part_of(object: &[u8], range: Option<&str>) -> Answer {
     (206, headers, object[first..=last].to_vec())
 }
 
-/// A page of the keys that begin with `prefix`; with a delimiter, what is below it as one entry.
-fn list(objects: &BTreeMap<String, Vec<u8>>, query: &BTreeMap<String, String>) -> Answer {
-    let text = |name: &str| query.get(name).map_or("", String::as_str);
-    let (prefix, delimiter) = (text("prefix"), text("delimiter"));
-    let mut entries: BTreeMap<String, String> = BTreeMap::new();
-    for (key, object) in objects.iter().filter(|(key, _)| key.starts_with(prefix)) {
-        let below = (!delimiter.is_empty()).then(|| key[prefix.len()..].split_once(delimiter)).flatten();
-        match below {
-            Some((name, _)) => {
-                let common = format!("{prefix}{name}{delimiter}");
-                entries.insert(common.clone(), format!("<CommonPrefixes><Prefix>{common}</Prefix></CommonPrefixes>"));
-            }
-            None => {
-                let (size, modified) = (object.len(), "2026-11-30T07:00:00.000Z");
-                let entry = format!(
-                    "<Contents><Key>{key}</Key><LastModified>{modified}</LastModified><ETag>\"o\"</ETag><Size>{size}</Size></Contents>"
-                );
-                entries.insert(key.clone(), entry);
-            }
-        }
-    }
-    let after = text("continuation-token").max(text("start-after")).to_owned();
-    let mut rest = entries.into_iter().filter(|(key, _)| *key > after);
-    let page: Vec<(String, String)> = rest.by_ref().take(PAGE).collect();
-    let more = match (rest.next(), page.last()) {
-        (Some(_), Some((last, _))) => format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{last}</NextContinuationToken>"),
-        _ => "<IsTruncated>false</IsTruncated>".into(),
+fn list(page: Page) -> Answer {
+    let more = match page.next {
+        Some(last) => format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{last}</NextContinuationToken>"),
+        None => "<IsTruncated>false</IsTruncated>".into(),
     };
-    let page: String = page.into_iter().map(|(_, entry)| entry).collect();
-    let body = format!("<?xml version=\"1.0\"?><ListBucketResult>{more}{page}</ListBucketResult>");
+    let render = |entry: Entry| match entry {
+        Entry::Below(common) => format!("<CommonPrefixes><Prefix>{common}</Prefix></CommonPrefixes>"),
+        Entry::Object(key, size) => format!(
+            "<Contents><Key>{key}</Key><LastModified>2026-11-30T07:00:00.000Z</LastModified><ETag>\"o\"</ETag><Size>{size}</Size></Contents>"
+        ),
+    };
+    let entries: String = page.entries.into_iter().map(render).collect();
+    let body = format!("<?xml version=\"1.0\"?><ListBucketResult>{more}{entries}</ListBucketResult>");
     (200, "content-type: application/xml\r\n".into(), body.into_bytes())
 }
