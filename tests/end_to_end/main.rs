@@ -89,6 +89,8 @@ mod runs;
 #[cfg(test)]
 mod s3;
 #[cfg(test)]
+mod s3_costs;
+#[cfg(test)]
 mod s3_faults;
 #[cfg(test)]
 mod s3_fencing;

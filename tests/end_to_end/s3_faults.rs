@@ -180,6 +180,21 @@ fn a_bucket_that_cannot_be_used_is_refused_with_what_to_change() {
 }
 
 #[test]
+fn a_bucket_that_deletes_one_object_at_a_time_serves_once_that_is_said() {
+    let server = Server::start();
+    let place = place(&server.bucket, "");
+    server.misbehaves(|request| request.query.contains_key("delete").then_some(Fault::Refused(501)));
+    place.run(&[]).ends_with(6).says(&["bucket `bucket`", "501", "AWS_DISABLE_BULK_DELETE=true"]);
+    let probe = server.bucket.keys();
+    let mut command = place.command(&["run", "job.toml"]);
+    command.env("AWS_DISABLE_BULK_DELETE", "true");
+    Running::start(command).wait().succeeds();
+    assert_lines(place.lines("out"), flights::oracle(), "one at a time");
+    let left: BTreeSet<String> = server.bucket.keys().into_iter().filter(|key| key.contains("probe")).collect();
+    assert_eq!(left, probe, "of the first start, which could not delete it");
+}
+
+#[test]
 fn a_system_without_certificates_reaches_what_needs_none_and_says_what_is_missing_for_the_rest() {
     let server = Server::start();
     let place = place(&server.bucket, "");

@@ -162,6 +162,7 @@ impl Controller {
             }
         }
         let live = Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX, committed: Some(u64::MAX) };
+        self.store.list_again();
         collect(&self.store, &live, self.prepared.plan.checkpoint.num_retained).await;
         outcome
     }

@@ -25,7 +25,12 @@ pub fn is_allowed(request: &Request) -> bool {
 pub fn act(objects: &mut Objects, blocks: &mut Objects, request: &Request, body: Vec<u8>) -> Answer {
     let Request { method, key, query, head, .. } = request;
     match (method.as_str(), query.get("comp").map(String::as_str)) {
-        ("GET", Some("list")) => list(Page::of(objects, query, "marker")),
+        ("GET", Some("list")) => {
+            // That one included.
+            let from = query.get("startFrom").cloned().unwrap_or_default();
+            let objects = objects.range(from..).map(|(key, object)| (key.clone(), object.clone())).collect();
+            list(Page::of(&objects, query, "marker"))
+        }
         ("POST", Some("batch")) => delete_all(objects, &String::from_utf8_lossy(&body)),
         ("GET" | "HEAD", None) => match objects.get(key) {
             Some(object) => part_of(object, head.header("x-ms-range").or(head.header("range"))),

@@ -45,6 +45,16 @@ pub struct Request {
     pub head: Head,
 }
 
+impl Request {
+    fn kind(&self) -> String {
+        let about = ["log", "state", "published"].into_iter().find(|dir| self.key.contains(&format!("/{dir}")));
+        match (self.method.as_str(), about) {
+            ("GET", None) if self.key.is_empty() => "LIST".into(),
+            (method, about) => format!("{method} {}", about.unwrap_or("objects")),
+        }
+    }
+}
+
 type Misbehave = dyn Fn(&Request) -> Option<Fault> + Send + Sync;
 
 struct Shared {
@@ -56,6 +66,8 @@ struct Shared {
     misbehave: Mutex<Arc<Misbehave>>,
     faults: Mutex<Vec<String>>,
     requests: AtomicU64,
+    /// How many there were of each kind.
+    kinds: Mutex<BTreeMap<String, u64>>,
     waiting: Waiting,
 }
 
@@ -107,6 +119,7 @@ impl Server {
             misbehave: Mutex::new(well),
             faults: Mutex::default(),
             requests: AtomicU64::default(),
+            kinds: Mutex::default(),
             waiting: Waiting::default(),
         });
         let serving = Arc::clone(&shared);
@@ -127,6 +140,11 @@ impl Server {
     /// What has gone wrong so far: fault, method and key.
     pub fn faults(&self) -> Vec<String> {
         lock(&self.shared.faults).clone()
+    }
+
+    /// How many requests there were of each kind: method and what it is about.
+    pub fn kinds(&self) -> BTreeMap<String, u64> {
+        lock(&self.shared.kinds).clone()
     }
 
     /// How many requests are held or unanswered.
@@ -182,11 +200,17 @@ impl Shared {
             _ => path.split_once('/').unwrap_or((path, "")),
         };
         let (bucket, key) = (bucket.to_owned(), decode(key));
-        let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), decode(value)));
-        let query = query.split('&').filter_map(pair).collect();
+        let pair = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (name.to_owned(), decode(value))
+        };
+        let query = query.split('&').map(pair).collect();
         let observes = head.header(OBSERVER).is_some();
         let number = if observes { 0 } else { self.requests.fetch_add(1, Ordering::SeqCst) };
         let request = Request { method, key, query, number, head };
+        if !observes {
+            *lock(&self.kinds).entry(request.kind()).or_default() += 1;
+        }
         let misbehave = Arc::clone(&lock(&self.misbehave));
         let fault = if observes { None } else { misbehave(&request) };
         if let Some(fault) = fault {
@@ -254,6 +278,17 @@ impl Shared {
                 }
                 objects.insert(key.clone(), body);
                 (200, "etag: \"object\"\r\nx-goog-generation: 1\r\n".into(), Vec::new())
+            }
+            ("POST", None) if query.contains_key("delete") => {
+                let text = String::from_utf8_lossy(&body);
+                let keys = text.split("<Key>").skip(1).filter_map(|rest| rest.split('<').next());
+                let mut objects = lock(&self.objects);
+                let delete = |key: &str| {
+                    objects.remove(key);
+                    format!("<Deleted><Key>{key}</Key></Deleted>")
+                };
+                let deleted: String = keys.map(delete).collect();
+                (200, String::new(), format!("<DeleteResult>{deleted}</DeleteResult>").into_bytes())
             }
             ("POST", None) if query.contains_key("uploads") => {
                 let upload = format!("upload-{}", request.number);
