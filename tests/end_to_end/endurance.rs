@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::harness::s3::{Bucket, Fault, Server};
-use crate::harness::{JobFile, Manifest, Place, Random, assert_lines};
+use crate::harness::{JobFile, Manifest, Phase, Place, Random, assert_lines};
 use crate::{maps, sums};
 
 #[test]
@@ -62,27 +62,35 @@ fn kills() -> u64 {
     std::env::var("TEST_KILLS").map_or(15, |kills| kills.parse().expect("TEST_KILLS is a number"))
 }
 
-/// Checkpoints as fast as they can be, of which two are kept: at any time there is an upload, a commit, a merge or a deletion under way.
+/// Checkpoints as fast as they can be, of which two are kept. Of five kills one comes at any time, and the others in the midst of an upload, a
+/// commit, a merge and a deletion, each in turn.
 #[test]
 fn wherever_it_is_killed_the_newest_checkpoint_is_whole() {
+    const RETAINED: usize = 2;
     let mut random = Random::new(91);
     let kills = kills();
-    let input = sums::input(&mut random, 0, 4000 + kills * 400);
+    let input = sums::input(&mut random, 0, 4000 + kills * 1000);
     let job = |rate: &str| {
-        let settings = "interval = \"1ms\"\nnum-retained = 2\nmemory-threshold = \"500B\"\nmax-concurrent = 2\ndir = \"checkpoints\"";
-        sums::job(&format!("type = \"file\"\npath = \"input.txt\"\n{rate}")).checkpoint(settings)
+        let settings = format!(
+            "interval = \"1ms\"\nnum-retained = {RETAINED}\nmemory-threshold = \"500B\"\nmax-concurrent = 2\ndir = \"checkpoints\""
+        );
+        sums::job(&format!("type = \"file\"\npath = \"input.txt\"\n{rate}")).checkpoint(&settings)
     };
     let place = Place::new(&job("rate = 1000"));
     place.write_lines("input.txt", &input);
-    for kill in 1..=kills {
+    let moments = Phase::ALL.map(Some).into_iter().chain([None]).cycle();
+    for (kill, phase) in (1..=kills).zip(moments) {
         let newest = place.newest(1);
         let mut running = place.start(&["-p", *random.pick(&["1", "2", "3"])]);
         running.wait_until("a checkpoint of its own", || place.newest(1) > newest);
-        // The moment is to be any.
+        // Any moment, or the next one.
         let micros = random.below(20_000);
         std::thread::sleep(Duration::from_micros(micros));
-        let ended = running.kill();
-        println!("kill {kill}: {micros} us after a checkpoint");
+        println!("kill {kill}: {phase:?}, {micros} us after a checkpoint or later");
+        let ended = match phase {
+            Some(phase) => running.kill_while(&format!("{phase:?}"), || place.is_under_way(phase, RETAINED)),
+            None => running.kill(),
+        };
         if kill > 1 {
             ended.says(&["resuming run 1 from checkpoint "]);
         }
