@@ -58,7 +58,7 @@ impl Controller {
             }
             // Each time the very same text: the put that has failed may have happened.
             let next = patience.store(|| store.commit(slot, &manifest)).await?;
-            sinks::publish(&store, &prepared, run, &manifest, patience).await?;
+            sinks::publish(&store, &prepared, manifest.attempt, &manifest, patience).await?;
             Ok(Committed { manifest: Arc::new(manifest), next })
         });
         let components = self.versions.components(ready.epoch);
