@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
 
 use crate::flights;
 use crate::harness::s3::{Bucket, Fault, Moto, SECRET, Server};
@@ -31,13 +31,18 @@ fn throttled_slow_and_lost_requests_delay_a_job_and_change_nothing() {
     let place = place(bucket, "");
     // There is input left when the throttling ends.
     place.set_job(&impatient(bucket, "rate = 500"));
-    let (random, first) = (Mutex::new(Random::new(32)), OnceLock::new());
+    let (random, first) = (Mutex::new(Random::new(32)), Once::new());
     let is_over = Arc::<AtomicBool>::default();
-    let tells = Arc::clone(&is_over);
+    let ends = Arc::clone(&is_over);
     server.misbehaves(move |request| {
-        let throttles = first.get_or_init(Instant::now).elapsed() < THROTTLED;
-        tells.store(!throttles, SeqCst);
-        if throttles && request.number % 2 == 0 {
+        first.call_once(|| {
+            let ends = Arc::clone(&ends);
+            std::thread::spawn(move || {
+                std::thread::sleep(THROTTLED);
+                ends.store(true, SeqCst);
+            });
+        });
+        if request.number.is_multiple_of(2) && !ends.load(SeqCst) {
             return Some(Fault::Refused(503));
         }
         match random.lock().ok()?.below(50) {
