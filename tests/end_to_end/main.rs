@@ -89,7 +89,13 @@ mod runs;
 #[cfg(test)]
 mod s3;
 #[cfg(test)]
+mod s3_costs;
+#[cfg(test)]
 mod s3_faults;
+#[cfg(test)]
+mod s3_fencing;
+#[cfg(test)]
+mod s3_reached;
 #[cfg(test)]
 mod savepoint;
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! Checkpoints in a bucket: everything that holds on a disk holds there, with servers of S3 that others have written and with our own.
 
 use crate::flights;
-use crate::harness::s3::{Bucket, Fault, Moto, SECRET, Server};
+use crate::harness::s3::{Bucket, Fault, Moto, Request, SECRET, Server};
 use crate::harness::{JobFile, Manifest, Place, Random, Running, assert_lines};
 use crate::sums;
+
+/// The account of the containers of Azure, and its key.
+const AZURE_ACCOUNT: &str = "account = \"test\"\n";
+const AZURE_KEY: (&str, &str) = ("AZURE_STORAGE_ACCOUNT_KEY", "dGhpcyBpcyBhIGtleQ==");
 
 /// The flights job with checkpoints in a bucket.
 pub fn place(bucket: &Bucket, rate: &str) -> Place {
@@ -105,55 +109,59 @@ fn a_checkpoint_is_looked_into_and_begun_from_by_its_url() {
     here.run(&["-s", "s3://bucket/check/points/job"]).ends_with(6);
 }
 
-#[test]
-fn a_bucket_of_google_serves_as_well() {
+/// Kills and resumes the flights job with checkpoints in a bucket of another service than Amazon's.
+fn serves_as_well(service: &str, lines: &str, (name, value): (&str, &str)) {
     let server = Server::start();
     let bucket = &server.bucket;
-    let settings = format!(
-        "interval = \"40ms\"\ndir = \"gs://bucket/check/points\"\n\n[checkpoint.gs]\nendpoint = \"http://{}\"\nallow-http = true",
-        bucket.address
-    );
+    let settings = bucket.settings_of(service, lines, "40ms");
     let place = flights::place("");
     let start = |rate: &str| {
         place.set_job(&flights::job(rate).checkpoint(&settings));
         let mut command = place.command(&["run", "job.toml"]);
-        command.env("GOOGLE_BEARER_TOKEN", "Credential=test/");
+        command.env(name, value);
         Running::start(command)
     };
     let mut running = start("rate = 4000");
-    running.wait_until("a checkpoint", || bucket.newest(1) >= 2);
+    running.wait_until("checkpoints", || bucket.newest(1) >= 5);
     running.kill();
     start("").wait().succeeds().says(&["resuming run 1 from checkpoint "]);
     assert_lines(place.lines("out"), flights::oracle(), "killed and resumed");
     bucket.holds_only_what_is_needed();
 }
 
-/// A state file of several parts' size, of which some get lost, as does the word that they are whole; and it is read back although answers
-/// break off.
 #[test]
-fn large_state_is_written_in_parts_and_read_whole() {
+fn a_bucket_of_google_serves_as_well() {
+    serves_as_well("gs", "", ("GOOGLE_BEARER_TOKEN", "Credential=test/"));
+}
+
+#[test]
+fn a_container_of_azure_serves_as_well() {
+    serves_as_well("az", AZURE_ACCOUNT, AZURE_KEY);
+}
+
+/// Large state is written and read back although parts get lost, and words that they are whole, and answers break off in the midst. Requests
+/// with a part, and those which say that all have come, are told by `is_part` and `completes`.
+fn is_written_in_parts(server: &Server, settings: &str, is_part: fn(&Request) -> bool, completes: fn(&Request) -> bool) {
     let mut random = Random::new(33);
     let keys: Vec<String> = (0..1500).map(|_| (0..500).map(|_| format!("{:016x}", random.below(u64::MAX))).collect()).collect();
     let input: Vec<String> = (0..8000).map(|number| format!("{},{number}", keys[number * 7 % keys.len()])).collect();
-    let server = Server::start();
     let source = "type = \"file\"\npath = \"input.txt\"\n";
-    // Until the first checkpoint there is time for a thousand keys, and after it for their upload.
-    let job = |rate: &str| sums::job(&format!("{source}{rate}")).checkpoint(&server.bucket.settings("1s"));
+    let job = |rate: &str| sums::job(&format!("{source}{rate}")).checkpoint(settings);
     let place = Place::new(&job("rate = 1000"));
     Bucket::give_credentials(&place);
     place.write_lines("input.txt", &input);
-    server.misbehaves(|request| {
-        let part = request.query.get("partNumber").map(String::as_str);
-        let completes = request.method == "POST" && request.query.contains_key("uploadId");
-        let odd = request.number % 2 == 1;
-        match (request.method.as_str(), part) {
-            ("PUT", Some("1" | "2")) if odd => Some(Fault::Cut),
-            ("POST", None) if completes && odd => Some(Fault::Unheard),
-            ("GET", None) if request.key.ends_with(".state") && odd => Some(Fault::Cut),
-            _ => None,
-        }
+    server.misbehaves(move |request| match request.number % 2 == 1 {
+        true if is_part(request) => Some(Fault::Cut),
+        true if completes(request) => Some(Fault::Unheard),
+        true if request.method == "GET" && request.key.ends_with(".state") => Some(Fault::Cut),
+        _ => None,
     });
-    let mut running = place.start(&[]);
+    let start = |args: &[&str]| {
+        let mut command = place.command(&[&["run", "job.toml"], args].concat());
+        command.env(AZURE_KEY.0, AZURE_KEY.1);
+        Running::start(command)
+    };
+    let mut running = start(&[]);
     let is_large = |file: &serde_json::Value| file["bytes"].as_u64() > Some(8 << 20);
     let has_large = |manifest: &Manifest| {
         let operators = manifest.json["operators"].as_array().into_iter().flatten();
@@ -163,11 +171,31 @@ fn large_state_is_written_in_parts_and_read_whole() {
     running.signal("INT");
     running.wait().ends_with(130);
     place.set_job(&job(""));
-    place.run(&["-p", "2"]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    start(&["-p", "2"]).wait().succeeds().says(&["resuming run 1 from checkpoint "]);
     sums::check(&place.lines("out"), &[input]);
     let faults = server.faults();
-    for fault in ["Cut PUT", "Unheard POST", "Cut GET"] {
+    for fault in ["Cut PUT", "Unheard", "Cut GET"] {
         assert!(faults.iter().any(|told| told.starts_with(fault)), "{fault}: {faults:?}");
     }
+}
+
+/// Until the first checkpoint there is time for a thousand keys, and after it for their upload.
+const TIME_FOR_MUCH: &str = "1s";
+
+#[test]
+fn large_state_is_written_in_parts_and_read_whole() {
+    let server = Server::start();
+    let is_part = |request: &Request| request.query.get("partNumber").is_some_and(|part| part == "1" || part == "2");
+    let completes = |request: &Request| request.method == "POST" && request.query.contains_key("uploadId");
+    is_written_in_parts(&server, &server.bucket.settings(TIME_FOR_MUCH), is_part, completes);
     assert_eq!(server.open_uploads(), 0, "every upload is ended");
+}
+
+#[test]
+fn so_it_is_in_a_container_of_azure() {
+    let server = Server::start();
+    let is_block = |request: &Request| request.query.get("comp").is_some_and(|comp| comp == "block");
+    let completes = |request: &Request| request.query.get("comp").is_some_and(|comp| comp == "blocklist");
+    let settings = server.bucket.settings_of("az", AZURE_ACCOUNT, TIME_FOR_MUCH);
+    is_written_in_parts(&server, &settings, is_block, completes);
 }

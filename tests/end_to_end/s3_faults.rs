@@ -2,9 +2,10 @@
 //! for, what can't be known is found out, and what is wrong is said.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
 
 use crate::flights;
 use crate::harness::s3::{Bucket, Fault, Moto, SECRET, Server};
@@ -18,37 +19,59 @@ fn impatient(bucket: &Bucket, rate: &str) -> crate::harness::JobFile {
     flights::job(rate).checkpoint(&format!("{}{IMPATIENT}", bucket.settings("40ms")))
 }
 
-/// For a while half of the requests are throttled, and some are slow, break off or are answered to nobody. Meanwhile the job is killed.
+/// How long every other request is throttled.
+const THROTTLED: Duration = Duration::from_secs(20);
+
+/// Every other request is throttled for a while, and some are slow, break off or are answered to nobody. Meanwhile the job is killed, and
+/// then survives it.
 #[test]
 fn throttled_slow_and_lost_requests_delay_a_job_and_change_nothing() {
     let server = Server::start();
     let bucket = &server.bucket;
     let place = place(bucket, "");
-    place.set_job(&impatient(bucket, "rate = 4000"));
-    let random = Mutex::new(Random::new(32));
+    // There is input left when the throttling ends.
+    place.set_job(&impatient(bucket, "rate = 500"));
+    let (random, first) = (Mutex::new(Random::new(32)), Once::new());
+    let is_over = Arc::<AtomicBool>::default();
+    let ends = Arc::clone(&is_over);
     server.misbehaves(move |request| {
-        let draw = random.lock().ok()?.below(100);
-        match draw {
-            // Throttling ends after some time.
-            0..50 if request.number < 60 => Some(Fault::Refused(503)),
-            50..60 => Some(Fault::Slow),
-            60..64 => Some(Fault::Cut),
-            64..67 => Some(Fault::Unheard),
-            67..69 if request.method == "PUT" => Some(Fault::Silence),
+        first.call_once(|| {
+            let ends = Arc::clone(&ends);
+            std::thread::spawn(move || {
+                std::thread::sleep(THROTTLED);
+                ends.store(true, SeqCst);
+            });
+        });
+        if request.number.is_multiple_of(2) && !ends.load(SeqCst) {
+            return Some(Fault::Refused(503));
+        }
+        match random.lock().ok()?.below(50) {
+            0..10 => Some(Fault::Slow),
+            10..14 => Some(Fault::Cut),
+            14..17 => Some(Fault::Unheard),
+            17..19 if request.method == "PUT" => Some(Fault::Silence),
             _ => None,
         }
     });
-    for _ in 0..2 {
+    let start_and_commit = || {
         let newest = bucket.newest(1);
         let mut running = place.start(&["-p", "2"]);
         running.wait_until("a checkpoint", || bucket.newest(1) > newest);
-        running.kill();
+        running
+    };
+    for _ in 0..2 {
+        start_and_commit().kill();
     }
+    let mut running = start_and_commit();
+    running.wait_until("the end of the throttling", || is_over.load(SeqCst));
+    let newest = bucket.newest(1);
+    running.wait_until("a checkpoint after it", || bucket.newest(1) > newest);
+    running.kill();
     place.set_job(&impatient(bucket, ""));
     place.run(&[]).succeeds();
     assert_lines(place.lines("out"), flights::oracle(), "through all faults");
     let throttled = server.faults().iter().filter(|fault| fault.starts_with("Refused(503)")).count();
-    assert!(throttled >= 20, "{:?}", server.faults());
+    assert!(throttled >= 50, "{:?}", server.faults());
     server.misbehaves(|_| None);
     // What could not be deleted is deleted later; a finished job leaves it. So only what is named must be there.
     for manifest in bucket.manifests(1) {
@@ -159,6 +182,21 @@ fn a_bucket_that_cannot_be_used_is_refused_with_what_to_change() {
     // Nobody listens at this port, since nobody may.
     let unreachable = settings.replace(&server.bucket.address.to_string(), "127.0.0.1:1");
     refused(&unreachable, &["bucket `bucket`", "refused", "endpoint"]);
+}
+
+#[test]
+fn a_bucket_that_deletes_one_object_at_a_time_serves_once_that_is_said() {
+    let server = Server::start();
+    let place = place(&server.bucket, "");
+    server.misbehaves(|request| request.query.contains_key("delete").then_some(Fault::Refused(501)));
+    place.run(&[]).ends_with(6).says(&["bucket `bucket`", "501", "AWS_DISABLE_BULK_DELETE=true"]);
+    let probe = server.bucket.keys();
+    let mut command = place.command(&["run", "job.toml"]);
+    command.env("AWS_DISABLE_BULK_DELETE", "true");
+    Running::start(command).wait().succeeds();
+    assert_lines(place.lines("out"), flights::oracle(), "one at a time");
+    let left: BTreeSet<String> = server.bucket.keys().into_iter().filter(|key| key.contains("probe")).collect();
+    assert_eq!(left, probe, "of the first start, which could not delete it");
 }
 
 #[test]

@@ -32,11 +32,7 @@ impl Log {
     /// The first slot of the dense end of the log. What lies below a gap is left from an unfinished collection, or was written into a
     /// freed slot by an attempt that had been overtaken.
     pub fn first_slot(&self) -> u64 {
-        let mut first = self.last_slot();
-        while first > 1 && self.entries.contains_key(&(first - 1)) {
-            first -= 1;
-        }
-        first
+        dense_from(&self.entries)
     }
 
     /// Manifests that can be read, from the newest to the oldest.
@@ -54,4 +50,13 @@ impl Log {
     pub fn broken(&self) -> usize {
         self.entries.values().filter(|entry| entry.is_err()).count()
     }
+}
+
+/// The first slot of the dense end of entries by slot; 0 when there is none.
+pub fn dense_from<T>(entries: &BTreeMap<u64, T>) -> u64 {
+    let mut first = entries.keys().next_back().copied().unwrap_or(0);
+    while first > 1 && entries.contains_key(&(first - 1)) {
+        first -= 1;
+    }
+    first
 }

@@ -86,7 +86,7 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options,
     let mut origin = point.as_ref().and_then(|point| point.manifest.origin.clone());
     let mut owned = point.as_ref().and_then(|point| point.manifest.owned.clone());
     if let Some(found) = &mut point {
-        publish(store, prepared, found).await?;
+        publish(store, prepared, found, Some(attempt)).await?;
         if found.run_dir != store.run_dir(attempt.run) {
             owned = from.as_ref().filter(|from| from.owned).map(|from| from.manifest.clone());
             origin = from.map(|from| from.manifest);
@@ -122,13 +122,18 @@ fn from_run(point: &RestorePoint, log: &Log) -> bool {
 }
 
 /// Publishes what a committed checkpoint of one of the job's runs names. The output of one that was brought from elsewhere is not this
-/// job's to publish.
-async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint) -> Result<()> {
+/// job's to publish. `by` is the attempt that begins from it, if one does.
+async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint, by: Option<AttemptId>) -> Result<()> {
     let runs = store.runs().await?;
     let Some(run) = runs.into_iter().find(|&run| store.run_dir(run) == point.run_dir) else { return Ok(()) };
     let mut manifest = point.manifest.clone();
     rename(&mut manifest, &prepared.plan);
-    sinks::publish(store, prepared, run, &manifest, Patience::none()).await
+    let by = by.filter(|by| by.run == run);
+    sinks::publish(store, prepared, by.unwrap_or(AttemptId { run, ..manifest.attempt }), &manifest, Patience::none()).await?;
+    match by {
+        Some(by) => store.take_over_note(by, manifest.checkpoint).await,
+        None => Ok(()),
+    }
 }
 
 /// Reads a checkpoint, whose manifest speaks in the job's terms from then on.
@@ -209,7 +214,7 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Op
     match restore_point(&log, log.last_slot() + 1)? {
         Some(point) if point.manifest.finished => {
             // It may have been killed between its last commit and the publication.
-            publish(store, prepared, &point).await?;
+            publish(store, prepared, &point, None).await?;
             discard::clear_rest(store, &log).await?;
             match after {
                 Some(after) if store.taken_over(after, &log) => Ok(Some(Choice::newest(run, Some(point)))),

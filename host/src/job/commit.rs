@@ -58,7 +58,7 @@ impl Controller {
             }
             // Each time the very same text: the put that has failed may have happened.
             let next = patience.store(|| store.commit(slot, &manifest)).await?;
-            sinks::publish(&store, &prepared, run, &manifest, patience).await?;
+            sinks::publish(&store, &prepared, manifest.attempt, &manifest, patience).await?;
             Ok(Committed { manifest: Arc::new(manifest), next })
         });
         let components = self.versions.components(ready.epoch);
@@ -162,6 +162,7 @@ impl Controller {
             }
         }
         let live = Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX, committed: Some(u64::MAX) };
+        self.store.list_again();
         collect(&self.store, &live, self.prepared.plan.checkpoint.num_retained).await;
         outcome
     }

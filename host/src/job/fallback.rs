@@ -3,6 +3,7 @@
 use crate::checkpoint::decide::{RestorePoint, point_at, restore_point};
 use crate::checkpoint::store::Store;
 use crate::error::{Error, Kind, Result};
+use crate::record::AttemptId;
 
 /// Why an attempt has begun from another checkpoint than the newest.
 pub(super) struct FellBack {
@@ -29,7 +30,8 @@ pub(super) async fn newest_whole(store: &Store, error: Error) -> Result<(Restore
             // What it holds does not fit the job, and older ones would not either.
             Ok(()) if newest == Some(point.slot) => return Err(error),
             Ok(()) => {
-                let doubles = store.is_published_beyond(run, point.manifest.checkpoint).await?;
+                let newest = AttemptId { run, attempt: log.last_attempt() };
+                let doubles = store.is_published_beyond(newest, point.manifest.checkpoint).await?;
                 return Ok((point, FellBack { damage: error.message().into(), doubles }));
             }
         }

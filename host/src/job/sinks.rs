@@ -19,14 +19,15 @@ pub(super) async fn prepare(prepared: &Prepared, attempt: AttemptId, has_committ
     blocking(move || sinks.iter().try_for_each(|sink| sink.prepare(attempt, has_committed))).await
 }
 
-/// Publishes what a committed checkpoint of a run names, unless that is known to have happened, and notes it. Idempotent. `patience` is
-/// with the notes only.
-pub(super) async fn publish(store: &Store, prepared: &Prepared, run: u32, manifest: &Manifest, mut patience: Patience) -> Result<()> {
+/// Has `by` publish what a committed checkpoint of its run names, unless that is known to have happened, and note it. Idempotent. `patience`
+/// is with the notes only.
+pub(super) async fn publish(store: &Store, prepared: &Prepared, by: AttemptId, manifest: &Manifest, mut patience: Patience) -> Result<()> {
     if manifest.sinks.iter().all(|part| part.staged.is_empty()) {
         return Ok(());
     }
     let checkpoint = manifest.checkpoint;
-    let publication = patience.store(|| store.publication(run, checkpoint)).await?;
+    let committed_by = AttemptId { run: by.run, ..manifest.attempt };
+    let publication = patience.store(|| store.publication(committed_by, checkpoint)).await?;
     if publication == Publication::Done {
         return Ok(());
     }
@@ -39,10 +40,10 @@ pub(super) async fn publish(store: &Store, prepared: &Prepared, run: u32, manife
     }
     let again = publication == Publication::Begun;
     if !again {
-        patience.store(|| store.mark_publishing(run, checkpoint)).await?;
+        patience.store(|| store.mark_publishing(by, checkpoint)).await?;
     }
     blocking(move || due.iter().try_for_each(|(sink, staged)| sink.publish(staged, again))).await?;
-    patience.store(|| store.mark_published(run, checkpoint)).await
+    patience.store(|| store.mark_published(by, checkpoint)).await
 }
 
 async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {

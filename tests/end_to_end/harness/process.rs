@@ -47,8 +47,22 @@ impl Running {
 
     /// Sends a signal by its name, as in `INT`.
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.child.id())).status();
-        assert!(sent.expect("there is a shell").success(), "can't send {name}: {}", self.stderr.text());
+        assert!(signal(self.child.id(), name), "can't send {name}: {}", self.stderr.text());
+    }
+
+    /// Stops it again and again until it is found to have been stopped while `look` finds something, and kills it then.
+    pub fn kill_while(mut self, what: &str, mut look: impl FnMut() -> bool) -> Ended {
+        let id = self.child.id();
+        self.wait_until(what, || {
+            signal(id, "STOP");
+            until("the process stands still", || (state(id) == Some('T')).then_some(()));
+            let found = look();
+            if !found {
+                signal(id, "CONT");
+            }
+            found
+        });
+        self.kill()
     }
 
     /// Kills it as `kill -9` does, and waits for its end.
@@ -148,6 +162,18 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal to a process. False if it has ended.
+fn signal(id: u32, name: &str) -> bool {
+    let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {id}")).status();
+    sent.expect("there is a shell").success()
+}
+
+/// The state of a process as the kernel has it; none if it has ended.
+fn state(id: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
 }
 
 /// The most memory that a process has had, in KiB; none if it has ended.

@@ -10,5 +10,5 @@ mod tests;
 
 pub use lists::{FileLists, MAX_FILES, Merge, MergeOutput, Merged};
 pub use restore::{Before, RestorePoint, by_number, next_attempt, next_epoch, point_at, restore_point};
-pub use retain::{Live, Superseded, superseded};
+pub use retain::{Live, Outline, Superseded, superseded};
 pub use savepoint::{bases, savepoint};

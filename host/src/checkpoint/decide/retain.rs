@@ -1,8 +1,9 @@
 //! What is superseded and may be deleted. Everything is classified before anything is deleted, and what is not known stays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::checkpoint::log::Log;
+use crate::checkpoint::log::{Log, dense_from};
+use crate::checkpoint::manifest::LogEntry;
 use crate::checkpoint::paths::{self, Origin, RunPath, StatePath};
 use crate::record::AttemptId;
 
@@ -29,59 +30,122 @@ pub struct Superseded {
     pub files: Vec<String>,
     /// Paths that are none of ours. They stay.
     pub foreign: Vec<String>,
+    /// The lowest slot that stays; 0: all do.
+    pub kept: u64,
     /// Why no state file is deleted now, if so.
     pub held: Option<String>,
 }
 
-/// What of a run is superseded when its newest `retained` checkpoints are kept, given its log and the paths of all its files.
+/// What the entries of a log name, without the rest of what they say.
+#[derive(Clone, Debug, Default)]
+pub struct Outline {
+    /// By slot; none: it can't be read.
+    entries: BTreeMap<u64, Option<Named>>,
+}
+
+/// What an entry names.
+#[derive(Clone, Debug)]
+struct Named {
+    attempt: u32,
+    /// State files, if it is a manifest.
+    files: Option<Vec<String>>,
+}
+
+impl Outline {
+    /// The outline of a log.
+    pub fn of(log: &Log) -> Self {
+        let mut outline = Outline::default();
+        log.entries.iter().for_each(|(&slot, entry)| outline.add(slot, entry.as_ref().ok()));
+        outline
+    }
+
+    /// Adds an entry; none: it can't be read.
+    pub fn add(&mut self, slot: u64, entry: Option<&LogEntry>) {
+        let named = |entry: &LogEntry| Named {
+            attempt: entry.attempt().attempt,
+            files: entry.manifest().map(|manifest| manifest.state_files().map(str::to_owned).collect()),
+        };
+        self.entries.insert(slot, entry.map(named));
+    }
+
+    /// Forgets the entries below `slot`.
+    pub fn forget_below(&mut self, slot: u64) {
+        self.entries = self.entries.split_off(&slot);
+    }
+
+    /// The highest slot in use; 0 when there is none.
+    pub fn last_slot(&self) -> u64 {
+        self.entries.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// Manifests that can be read, from the newest to the oldest.
+    fn manifests(&self) -> impl Iterator<Item = (u64, &[String])> {
+        self.entries.iter().rev().filter_map(|(&slot, entry)| Some((slot, entry.as_ref()?.files.as_deref()?)))
+    }
+
+    /// The lowest slot that is kept; none: all are. Slots below a gap are never kept once a checkpoint lies above it.
+    fn oldest_kept(&self, retained: usize) -> Option<u64> {
+        let first = dense_from(&self.entries);
+        let manifests = self.manifests().map(|(slot, _)| slot).filter(|slot| *slot >= first);
+        let kept: Vec<u64> = manifests.take(retained.max(1)).collect();
+        let oldest = *kept.last()?;
+        // With fewer checkpoints than are to be kept, claims are still the only trace of older attempts.
+        Some(if kept.len() < retained { first } else { oldest })
+    }
+}
+
+/// What of a run is superseded when its newest `retained` checkpoints are kept, given the outline of its log and the paths of its files, those
+/// of entries included or not.
 ///
 /// Never: a file that a kept manifest names, that is in use, that a newer attempt wrote, or that the attempt itself wrote for an epoch
 /// not yet committed.
-pub fn superseded(log: &Log, listed: &[String], live: &Live, retained: usize) -> Superseded {
-    let mut result = Superseded::default();
-    let states = classify(listed, &mut result);
-    let newest = log.last_attempt();
+pub fn superseded<'a>(log: &Outline, paths: impl IntoIterator<Item = &'a str>, live: &Live, retained: usize) -> Superseded {
+    let Classified { entries, states, foreign } = classify(paths);
+    let mut result = Superseded { foreign, ..Superseded::default() };
+    let newest = log.entries.values().flatten().map(|entry| entry.attempt).max().unwrap_or(0);
     if newest > live.attempt.attempt {
         result.held = Some(format!("attempt {newest} has taken over"));
         return result;
     }
-    let Some(oldest) = oldest_kept(log, retained) else {
+    let Some(oldest) = log.oldest_kept(retained) else {
         result.held = Some("there is no checkpoint yet".into());
         return result;
     };
-    result.entries = log.entries.range(..oldest).map(|(&slot, _)| paths::entry(slot)).collect();
-    if let Some((&slot, _)) = log.entries.range(oldest..).find(|(_, entry)| entry.is_err()) {
+    // Those that are not in the outline came late into a slot that was free already.
+    let below: BTreeSet<u64> = log.entries.range(..oldest).map(|(&slot, _)| slot).chain(entries.range(..oldest).copied()).collect();
+    result.entries = below.into_iter().map(paths::entry).collect();
+    result.kept = oldest;
+    if let Some((&slot, _)) = log.entries.range(oldest..).find(|(_, entry)| entry.is_none()) {
         result.held = Some(format!("{} can't be read, so what it names is unknown", paths::entry(slot)));
         return result;
     }
     let kept = log.manifests().filter(|(slot, _)| *slot >= oldest);
-    let named: BTreeSet<&str> = kept.flat_map(|(_, manifest)| manifest.state_files()).collect();
+    let named: BTreeSet<&str> = kept.flat_map(|(_, files)| files).map(String::as_str).collect();
     let garbage = |path: &str, state: &StatePath| !named.contains(path) && !live.paths.contains(path) && is_over(state, live);
     result.files = states.into_iter().filter(|(path, state)| garbage(path, state)).map(|(path, _)| path.to_string()).collect();
     result
 }
 
-/// State files, taken apart; what is foreign goes into `result`.
-fn classify<'a>(listed: &'a [String], result: &mut Superseded) -> Vec<(&'a str, StatePath)> {
-    let mut states = Vec::new();
-    for path in listed {
-        match paths::classify(path) {
-            RunPath::Entry(_) | RunPath::Published => {}
-            RunPath::State(state) => states.push((path.as_str(), state)),
-            RunPath::Foreign => result.foreign.push(path.clone()),
-        }
-    }
-    states
+/// The paths of a run, taken apart.
+#[derive(Default)]
+struct Classified<'a> {
+    /// Slots of log entries.
+    entries: BTreeSet<u64>,
+    states: Vec<(&'a str, StatePath)>,
+    foreign: Vec<String>,
 }
 
-/// The lowest slot that is kept; none: all are. Slots below a gap are never kept once a checkpoint lies above it.
-fn oldest_kept(log: &Log, retained: usize) -> Option<u64> {
-    let first = log.first_slot();
-    let manifests = log.manifests().map(|(slot, _)| slot).filter(|slot| *slot >= first);
-    let kept: Vec<u64> = manifests.take(retained.max(1)).collect();
-    let oldest = *kept.last()?;
-    // With fewer checkpoints than are to be kept, claims are still the only trace of older attempts.
-    Some(if kept.len() < retained { first } else { oldest })
+fn classify<'a>(paths: impl IntoIterator<Item = &'a str>) -> Classified<'a> {
+    let mut classified = Classified::default();
+    for path in paths {
+        match paths::classify(path) {
+            RunPath::Entry(slot) => _ = classified.entries.insert(slot),
+            RunPath::Published => {}
+            RunPath::State(state) => classified.states.push((path, state)),
+            RunPath::Foreign => classified.foreign.push(path.into()),
+        }
+    }
+    classified
 }
 
 /// Whether nobody writes, or is about to name, such a file any more.

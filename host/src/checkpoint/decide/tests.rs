@@ -128,6 +128,10 @@ fn live(paths: &[&str]) -> Live {
     Live { attempt: OWN, paths: paths.iter().map(|path| path.to_string()).collect(), next_serial: 5, committed: Some(8) }
 }
 
+fn superseded(log: &Log, listed: &[String], live: &Live, retained: usize) -> Superseded {
+    super::superseded(&Outline::of(log), listed.iter().map(String::as_str), live, retained)
+}
+
 fn listed(paths: &[String]) -> Vec<String> {
     paths.to_vec()
 }
@@ -218,6 +222,13 @@ fn what_lies_below_a_gap_is_left_over() {
     log.entries.remove(&6);
     let found = superseded(&log, &[], &live(&[]), RETAINED);
     assert_eq!(found.entries, [5].map(paths::entry));
+}
+
+#[test]
+fn an_entry_that_came_late_into_a_freed_slot_goes_and_one_above_those_that_are_kept_stays() {
+    let log = log(5, &[M(3, 4), M(3, 6), M(3, 8)]);
+    let found = superseded(&log, &[2, 3, 6, 9].map(paths::entry), &live(&[]), RETAINED);
+    assert_eq!((found.entries, found.kept), ([2, 3].map(paths::entry).into(), 5));
 }
 
 #[test]

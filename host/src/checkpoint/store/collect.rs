@@ -1,48 +1,60 @@
 //! Deleting what is superseded. Which that is, `decide` says; here it is carried out.
 
 use super::cause::cause;
+use super::known::Known;
 use super::{Store, key, local};
-use crate::checkpoint::decide::{Live, Superseded, superseded};
+use crate::checkpoint::decide::{Live, Superseded};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
 
 impl Store {
     /// Deletes what is superseded in the run of the attempt that `live` is about, when its newest `retained` checkpoints are kept, and
-    /// says what that was.
+    /// says what that was. The run is listed for it the first time that the attempt does so, and now and then.
     ///
     /// # Errors
     /// [`Kind::Storage`] if something can't be read or deleted. What was deleted until then was superseded; the rest is left for the
     /// next time.
     pub async fn collect(&self, live: &Live, retained: usize) -> Result<Superseded> {
         let run = live.attempt.run;
-        let log = self.log(run).await?;
-        let listed = self.list(run).await?;
-        let found = superseded(&log, &listed, live, retained);
+        let known = if self.known.is_of(live.attempt) { self.known.clone() } else { Known::of(live.attempt, &self.log(run).await?) };
+        let lists = known.is_to_list();
+        if lists {
+            known.files(run, self.list(run).await.inspect_err(|_| known.list_again())?);
+        }
+        // A commit just made, or a newer attempt.
+        for slot in self.slots_after(run, known.last_slot()).await? {
+            if let Some(entry) = self.entry(run, slot).await? {
+                known.entry(run, slot, entry.as_ref().ok());
+            }
+        }
+        let found = known.superseded(live, retained);
         // Entries first, so that a manifest that is still there has its files.
         self.delete(run, &found.entries).await?;
         self.delete(run, &found.files).await?;
+        known.deleted(&found);
         if let Some(copies) = &self.copies {
-            copies.collect(&log, live).await;
+            copies.collect(run, &known.log(), live).await;
         }
-        // The superseded entries are the lowest.
-        let kept = log.entries.keys().nth(found.entries.len()).copied();
-        if found.held.is_none() {
-            local::remove_leftovers(&self.run_dir(run), live.attempt.attempt, kept.unwrap_or(0)).await;
+        if lists && found.held.is_none() {
+            local::remove_leftovers(&self.run_dir(run), live.attempt.attempt, found.kept).await;
         }
         Ok(found)
     }
 
-    /// Deletes files of a run, in order. One that is gone already is no error.
+    /// The next collection lists the run again.
+    pub fn list_again(&self) {
+        self.known.list_again();
+    }
+
+    /// Deletes files of a run, in no order. Those that are gone already are no error.
     ///
     /// # Errors
-    /// [`Kind::Storage`], naming the first that can't be deleted.
+    /// [`Kind::Storage`] if one can't be deleted. Others may have been.
     pub async fn delete(&self, run: u32, files: &[String]) -> Result<()> {
-        for path in files {
-            if let Err(error) = self.objects.delete(&key(&paths::run_dir(run), path)?).await {
-                let path = self.run_dir(run).join(path);
-                return Err(Error::new(Kind::Storage, format!("{path} can't be deleted: {}", cause(&error))));
-            }
-        }
-        Ok(())
+        let keys = files.iter().map(|path| key(&paths::run_dir(run), path)).collect::<Result<Vec<_>>>()?;
+        self.objects.delete_all(&keys).await.map_err(|error| {
+            let message = format!("superseded files in {} can't be deleted: {}", self.run_dir(run), cause(&error));
+            Error::new(Kind::Storage, message)
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! [`Copies`]: second copies of state files on the local disk, so that a restart in the same place need not fetch them. They are a cache:
 //! what is missing or damaged is fetched all the same, and nothing fails because a copy could not be made.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -10,8 +11,7 @@ use object_store::path::Path as Key;
 
 use super::cause::cause;
 use super::objects::Objects;
-use crate::checkpoint::decide::{Live, superseded};
-use crate::checkpoint::log::Log;
+use crate::checkpoint::decide::{Live, Outline, superseded};
 use crate::checkpoint::paths::{self, RunPath};
 use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
@@ -60,8 +60,8 @@ impl Copies {
         })
     }
 
-    /// Deletes all copies but those that the run's newest checkpoint, or what is under way, needs.
-    pub(super) async fn collect(&self, log: &Log, live: &Live) {
+    /// Deletes all copies but those that the newest checkpoint of a run with this log, or what is under way, needs.
+    pub(super) async fn collect(&self, run: u32, log: &Outline, live: &Live) {
         let listed = match self.objects.list(&Key::default()).await {
             Ok(listed) => listed,
             Err(error) => return tracing::warn!("the local copies in {} can't be listed: {}", self.dir, cause(&error)),
@@ -73,17 +73,15 @@ impl Copies {
                 by_run.entry(run).or_default().push(path.into());
             }
         }
-        for (run, listed) in by_run {
-            let files = match run {
-                older if older < log.run => listed,
-                run if run == log.run => superseded(log, &listed, live, 1).files,
-                _ => continue,
+        for (of, listed) in by_run {
+            let files = match of.cmp(&run) {
+                Ordering::Less => listed,
+                Ordering::Equal => superseded(log, listed.iter().map(String::as_str), live, 1).files,
+                Ordering::Greater => continue,
             };
-            for path in files {
-                let key = Key::from(format!("{}/{path}", paths::run_dir(run)));
-                if let Err(error) = self.objects.delete(&key).await {
-                    tracing::warn!("the local copy {} can't be deleted: {}", self.path(&key), cause(&error));
-                }
+            let keys: Vec<Key> = files.iter().map(|path| Key::from(format!("{}/{path}", paths::run_dir(of)))).collect();
+            if let Err(error) = self.objects.delete_all(&keys).await {
+                tracing::warn!("local copies in {} can't be deleted: {}", self.dir, cause(&error));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::copies::Copies;
+use super::known::Known;
 use super::local::canonical;
 use super::objects::{Objects, PART};
 use super::open::objects_at;
@@ -72,7 +73,7 @@ impl Store {
         let (objects, prefix) = self.objects_of(&point.run_dir)?;
         // Of other jobs' files there are no copies.
         let copies = self.copies.clone().filter(|_| !prefix.is_empty());
-        let place = Place { objects, prefix, dir: point.run_dir.clone(), memory_threshold: 0, copies };
+        let place = Place { objects, prefix, dir: point.run_dir.clone(), memory_threshold: 0, copies, known: None };
         read_checked(&place, file).await.map_err(|error| match error.kind() {
             Kind::Checkpoint => {
                 let message = format!("{} can't be restored: {error}; {} names it", point.name(), point.path);
@@ -132,6 +133,7 @@ impl Store {
             dir: self.run_dir(run),
             memory_threshold: self.memory_threshold,
             copies: self.copies.clone(),
+            known: Some((self.known.clone(), run)),
         }
     }
 
@@ -164,12 +166,14 @@ pub(super) struct Place {
     /// State files with fewer bytes are kept in the manifest.
     pub(super) memory_threshold: u64,
     pub(super) copies: Option<Copies>,
+    /// What is to know of files that are put there, as files of this run.
+    pub(super) known: Option<(Known, u32)>,
 }
 
 impl Place {
     /// Of files that all lie there, and nowhere else.
     pub(super) fn new(objects: Objects, prefix: String, dir: Location) -> Self {
-        Place { objects, prefix, dir, memory_threshold: 0, copies: None }
+        Place { objects, prefix, dir, memory_threshold: 0, copies: None, known: None }
     }
 
     /// Keeps a state file, durably: at `path`, or, if it is small, where the manifest is to have it, which is returned then. Keeping the
@@ -194,6 +198,10 @@ impl Place {
     /// [`Kind::Storage`] if it can't be written; [`Kind::Internal`] if the path is taken by another content.
     pub(super) async fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
         let (key, whole) = (key(&self.prefix, path)?, self.dir.join(path));
+        // Beforehand: a put that fails may have happened.
+        if let Some((known, run)) = &self.known {
+            known.files(*run, [path.to_owned()]);
+        }
         let put = if matches!(self.dir, Location::Object(_)) && bytes.len() >= PART {
             self.objects.put_in_parts(&key, &bytes).await.map(|()| true)
         } else {

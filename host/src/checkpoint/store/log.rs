@@ -3,9 +3,10 @@
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path as Key;
 
 use super::objects::Objects;
-use super::{Store, get_from, key, list_below};
+use super::{Store, get_from, key, list_below, unreadable};
 use crate::checkpoint::decide::next_attempt;
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{Claim, LogEntry, Manifest, parse, render};
@@ -65,12 +66,7 @@ impl Store {
 
     /// The log of the run at `prefix` of `objects`, which is the directory `dir`.
     pub(super) async fn log_from(&self, objects: &Objects, prefix: &str, dir: &Location, run: u32) -> Result<Log> {
-        let read = |slot| async move {
-            let path = paths::entry(slot);
-            let bytes = get_from(objects, &key(prefix, &path)?, &dir.join(&path)).await?;
-            // One that goes between the listing and now was superseded; a gap that matters is noticed by whoever reads the log.
-            Ok::<_, Error>(bytes.map(|bytes| (slot, parse(&bytes).map_err(|error| error.to_string()))))
-        };
+        let read = |slot| async move { Ok::<_, Error>(entry_from(objects, prefix, dir, slot).await?.map(|entry| (slot, entry))) };
         let slots = self.slots_from(objects, prefix, dir).await?;
         let entries: Vec<_> = futures::stream::iter(slots).map(read).buffered(READS_AT_ONCE).try_collect().await?;
         Ok(Log { run, dir: dir.clone(), entries: entries.into_iter().flatten().collect() })
@@ -106,7 +102,10 @@ impl Store {
             }
             let log = self.log(run).await?;
             match log.entries.get(&(slot + 1)) {
-                None if log.last_slot() == slot => return Ok(Claimed { attempt, slot, log }),
+                None if log.last_slot() == slot => {
+                    self.known.begin(attempt, &log);
+                    return Ok(Claimed { attempt, slot, log });
+                }
                 Some(Ok(LogEntry::Claim(next))) if next.attempt.attempt == attempt.attempt + 1 => return Err(self.fenced(&log)),
                 // The slot was free only because what it held was superseded long ago: this is no claim.
                 _ => {}
@@ -123,9 +122,10 @@ impl Store {
     /// manifest can't be written: then it is unknown whether it was, and the same commit may be tried again.
     pub async fn commit(&self, slot: u64, manifest: &Manifest) -> Result<u64> {
         let run = manifest.attempt.run;
-        let put = self.put_new(run, &paths::entry(slot), &text(&LogEntry::Checkpoint(manifest.clone()))?).await?;
+        let entry = LogEntry::Checkpoint(manifest.clone());
+        let put = self.put_new(run, &paths::entry(slot), &text(&entry)?).await?;
         // A slot may be free only because a newer attempt has collected what it held.
-        if !put || self.slots(run).await?.last().is_some_and(|&last| last > slot) {
+        if !put || !self.slots_after(run, slot).await?.is_empty() {
             let log = self.log(run).await?;
             if !put && log.last_attempt() <= manifest.attempt.attempt {
                 let path = log.path(slot);
@@ -133,7 +133,11 @@ impl Store {
             }
             return Err(self.fenced(&log));
         }
-        self.newer_run(run).await?.map_or(Ok(slot + 1), Err)
+        if let Some(newer) = self.newer_run(run).await? {
+            return Err(newer);
+        }
+        self.known.entry(run, slot, Some(&entry));
+        Ok(slot + 1)
     }
 
     /// The error for an attempt that has been overtaken by a newer one, or by a newer run; none if it has not been.
@@ -171,14 +175,24 @@ impl Store {
         self.slots_from(&self.objects, &paths::run_dir(run), &self.run_dir(run)).await
     }
 
+    /// The slots in use in a run that are higher than `slot`. Costs nothing for those below.
+    pub(super) async fn slots_after(&self, run: u32, slot: u64) -> Result<Vec<u64>> {
+        let (prefix, dir) = (paths::run_dir(run), self.run_dir(run));
+        let listed = self.objects.list_after(&key(&prefix, "log")?, &key(&prefix, &paths::entry(slot))?).await;
+        let listed = listed.map_err(|error| unreadable(&dir.join("log"), &error))?;
+        let names = listed.iter().filter_map(Key::filename);
+        Ok(names.filter_map(slot_of).filter(|&found| found > slot).collect())
+    }
+
+    /// The entry in a slot of a run, or why it can't be read; none if there is none.
+    pub(super) async fn entry(&self, run: u32, slot: u64) -> Result<Option<std::result::Result<LogEntry, String>>> {
+        entry_from(&self.objects, &paths::run_dir(run), &self.run_dir(run), slot).await
+    }
+
     async fn slots_from(&self, objects: &Objects, prefix: &str, dir: &Location) -> Result<Vec<u64>> {
         let log_prefix = if prefix.is_empty() { "log".into() } else { format!("{prefix}/log") };
         let listed = list_below(&log_prefix, &dir.join("log"), objects).await?;
-        let slot = |path: &String| match paths::classify(&format!("log/{path}")) {
-            RunPath::Entry(slot) => Some(slot),
-            _ => None,
-        };
-        Ok(listed.iter().filter_map(slot).collect())
+        Ok(listed.iter().filter_map(|name| slot_of(name)).collect())
     }
 
     /// The run to claim.
@@ -218,6 +232,22 @@ impl Store {
         Error::new(Kind::Fenced, format!("attempt {number} of job `{}`, run {}, has taken over{by}", self.job, log.run))
             .help("nothing is lost: this process has stopped, and the newer attempt goes on")
     }
+}
+
+/// The slot of the entry in a file of a log; none if it is something else.
+fn slot_of(name: &str) -> Option<u64> {
+    match paths::classify(&format!("log/{name}")) {
+        RunPath::Entry(slot) => Some(slot),
+        _ => None,
+    }
+}
+
+/// The entry in a slot of the run at `prefix` of `objects`, which is the directory `dir`, or why it can't be read. None if there is none: one
+/// that goes after it was listed was superseded; a gap that matters is noticed by whoever reads the log.
+async fn entry_from(objects: &Objects, prefix: &str, dir: &Location, slot: u64) -> Result<Option<std::result::Result<LogEntry, String>>> {
+    let path = paths::entry(slot);
+    let bytes = get_from(objects, &key(prefix, &path)?, &dir.join(&path)).await?;
+    Ok(bytes.map(|bytes| parse(&bytes).map_err(|error| error.to_string())))
 }
 
 /// The text of an entry, ready to be put.

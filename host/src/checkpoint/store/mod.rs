@@ -6,6 +6,7 @@ mod collect;
 mod copies;
 mod credentials;
 mod files;
+mod known;
 mod load;
 mod local;
 mod log;
@@ -37,6 +38,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
 use cause::cause;
 use copies::Copies;
+use known::Known;
 use objects::Objects;
 use open::Purpose;
 
@@ -52,6 +54,7 @@ pub struct Store {
     /// State files with fewer bytes are kept in manifests.
     memory_threshold: u64,
     copies: Option<Copies>,
+    known: Known,
     /// By this it knows its own claims: their tokens begin with it.
     claimer: u64,
 }
@@ -72,7 +75,7 @@ impl Store {
     pub async fn open(dir: &Location, access: &Access, job: &str) -> Result<Self> {
         let dir = dir.join(&paths::job_dir(job));
         let objects = open::open(&dir, access, Purpose::Checkpoints).await?;
-        Ok(Store { objects, dir, access: access.clone(), job: job.into(), memory_threshold: 0, copies: None, claimer: clock::entropy() })
+        Ok(Store::at(dir, objects, access.clone(), job))
     }
 
     /// Opens the checkpoints of `job` below `dir` to look at them. Creates nothing.
@@ -86,7 +89,12 @@ impl Store {
             let message = format!("job `{job}` has no checkpoints: {dir} can't be read: {}", cause(&error));
             Error::new(Kind::Storage, message).help("the place is set by `[checkpoint] dir`")
         })?;
-        Ok(Store { objects, dir, access, job: job.into(), memory_threshold: 0, copies: None, claimer: clock::entropy() })
+        Ok(Store::at(dir, objects, access, job))
+    }
+
+    fn at(dir: Location, objects: Objects, access: Access, job: &str) -> Self {
+        let (job, known, claimer) = (job.into(), Known::nothing(), clock::entropy());
+        Store { objects, dir, access, job, memory_threshold: 0, copies: None, known, claimer }
     }
 
     /// The same, with state files of fewer bytes than `threshold` kept in manifests.

@@ -36,6 +36,12 @@ impl Objects {
         self.again(|| self.store.list(Some(prefix)).map_ok(|object| object.location).try_collect()).await
     }
 
+    /// The keys of all objects below `prefix` that come after `after`, in the order of bytes. Where the store can, only they are looked at; where
+    /// it can't, others may be among them.
+    pub(super) async fn list_after(&self, prefix: &Key, after: &Key) -> Result<Vec<Key>> {
+        self.again(|| self.store.list_with_offset(Some(prefix), after).map_ok(|object| object.location).try_collect()).await
+    }
+
     /// The names of what would be directories.
     pub(super) async fn dirs(&self) -> Result<Vec<String>> {
         let found = self.again(|| self.store.list_with_delimiter(None)).await?;
@@ -96,7 +102,16 @@ impl Objects {
 
     /// Deletes an object. One that is gone already is no error.
     pub(super) async fn delete(&self, key: &Key) -> Result<()> {
-        found(self.again(|| self.store.delete(key)).await).map(drop)
+        self.delete_all(std::slice::from_ref(key)).await
+    }
+
+    /// Deletes objects, in no order and many at once. Those that are gone already are no error.
+    pub(super) async fn delete_all(&self, keys: &[Key]) -> Result<()> {
+        let delete = || {
+            let keys = futures::stream::iter(keys.to_vec()).map(Ok).boxed();
+            self.store.delete_stream(keys).map(found).try_for_each(|_| async { Ok(()) })
+        };
+        self.again(delete).await
     }
 
     /// Does something until it is known what became of it. object_store has already tried again, for as long as a signature is good,

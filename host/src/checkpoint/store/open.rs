@@ -47,7 +47,14 @@ pub(super) async fn open(dir: &Location, access: &Access, purpose: Purpose) -> R
         refused(&cause, help(dir, &cause))
     };
     let objects = objects_at(dir, &hasty(access)).map_err(failed)?;
-    if !is_exclusive(&objects).await.map_err(failed)? {
+    objects.dirs().await.map_err(failed)?;
+    let probe = Key::from(format!("probe-{:016x}", clock::entropy()));
+    let is_exclusive = is_exclusive(&objects, &probe).await.map_err(failed)?;
+    objects.delete(&probe).await.map_err(|error| match cause(&error) {
+        cause if ["400", "405", "501"].iter().any(|status| cause.starts_with(status)) => refused(&cause, BULK),
+        cause => refused(&cause, help(dir, &cause)),
+    })?;
+    if !is_exclusive {
         return Err(refused(
             "it lets a put go through where something is, so that two attempts could commit the same checkpoint",
             EXCLUSIVE,
@@ -70,18 +77,17 @@ pub(super) fn objects_at(dir: &Location, access: &Access) -> object_store::Resul
     }
 }
 
-/// Whether a put fails where something is. Fails if files can't be listed, written or deleted.
-async fn is_exclusive(objects: &Objects) -> object_store::Result<bool> {
-    objects.dirs().await?;
-    let key = Key::from(format!("probe-{:016x}", clock::entropy()));
-    let first = objects.put_new(&key, &Bytes::from_static(b"can this be written?")).await?;
-    let second = objects.put_new(&key, &Bytes::from_static(b"and this in its place?")).await?;
-    objects.delete(&key).await?;
+/// Whether a put of `probe` fails where something is. Fails if nothing can be put.
+async fn is_exclusive(objects: &Objects, probe: &Key) -> object_store::Result<bool> {
+    let first = objects.put_new(probe, &Bytes::from_static(b"can this be written?")).await?;
+    let second = objects.put_new(probe, &Bytes::from_static(b"and this in its place?")).await?;
     Ok(first && !second)
 }
 
 const DIR: &str = "make it writable, or choose another one with {setting}";
 const EXCLUSIVE: &str = "the store has to honour `If-None-Match: *`: choose another one with {setting}";
+
+const BULK: &str = "the store has to delete many objects at once: choose another one with {setting}, or set `AWS_DISABLE_BULK_DELETE=true` in the environment to have each deleted by itself";
 
 /// The error for a place that can't be used; in the help, `{setting}` stands for where it is named.
 fn refused(dir: &Location, purpose: Purpose, cause: &str, help: &str) -> Error {

@@ -43,8 +43,6 @@ fn s3(bucket: &str, access: &Access) -> AmazonS3Builder {
     for (key, value) in client_options(access, |key| builder.get_config_value(&AmazonS3ConfigKey::Client(key))) {
         builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
     }
-    // Not all who speak the protocol know how to delete many at once.
-    builder = builder.with_config(AmazonS3ConfigKey::DisableBulkDelete, "true");
     if let Some(region) = &access.region {
         builder = builder.with_region(region);
     }

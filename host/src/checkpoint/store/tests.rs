@@ -262,6 +262,8 @@ async fn a_paused_attempt_is_fenced_even_when_its_slot_was_collected() {
     assert!(run_dir(&store, 1).join(paths::entry(paused.slot)).exists());
     assert_eq!(newest(&store).await.manifest.attempt.attempt, 2);
     newer.commit(1).await;
+    // At its end, or some time later.
+    store.list_again();
     newer.collect().await;
     assert!(!run_dir(&store, 1).join(paths::entry(paused.slot)).exists());
     let third = Attempt::begin(&store).await;
@@ -319,6 +321,22 @@ async fn a_state_file_without_a_manifest_is_collected_by_a_later_attempt_only() 
     assert_eq!(store.list(1).await.unwrap().iter().filter(|path| **path == own || **path == orphan).count(), 1);
     second.commit(1).await;
     assert_eq!(keys(&store, &newest(&store).await).await.unwrap(), BTreeSet::from([1, 2]));
+}
+
+#[tokio::test]
+async fn what_an_attempt_has_put_in_vain_is_collected_without_a_listing_and_what_others_have_put_with_the_next_one() {
+    let (_dir, store) = store().await;
+    let mut attempt = Attempt::begin(&store).await;
+    attempt.commit(4).await;
+    attempt.collect().await;
+    let [own, others] = [1, 2].map(|subtask| paths::snapshot(1, 2, "count", subtask));
+    store.put_state_file(1, &own, Bytes::from_static(b"in vain")).await.unwrap();
+    std::fs::create_dir_all(run_dir(&store, 1).join(&others).parent().unwrap()).unwrap();
+    std::fs::write(run_dir(&store, 1).join(&others), "late").unwrap();
+    assert_eq!(attempt.collect().await.files, [own]);
+    store.list_again();
+    assert_eq!(attempt.collect().await.files, [others]);
+    assert_eq!(keys(&store, &newest(&store).await).await.unwrap(), BTreeSet::from([1, 2, 3, 4]));
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ pub(super) async fn discard(store: &Store, prepared: &Prepared, last: AttemptId)
     if let Some(manifest) = &mut newest {
         // It may be older than a change of the job, and `last` have died before it has published it.
         settle(manifest, &prepared.plan, true, |_| false)?;
-        sinks::publish(store, prepared, attempt.run, manifest, Patience::none()).await?;
+        sinks::publish(store, prepared, attempt, manifest, Patience::none()).await?;
     }
     // Nothing more is written, so whose files lie beside those of the run does not matter.
     sinks::prepare(prepared, attempt, true).await?;

@@ -1,8 +1,10 @@
 //! Buckets to keep checkpoints in: of a server in this process that misbehaves as it is told, or of moto, in a process of its own. And
 //! what a test has to know of a bucket: what lies in it.
 
+mod azure;
 mod http;
 mod moto;
+mod page;
 mod server;
 
 use std::collections::BTreeSet;
@@ -11,7 +13,7 @@ use std::net::SocketAddr;
 use super::{Manifest, Place};
 
 pub use moto::Moto;
-pub use server::{Fault, Server};
+pub use server::{Fault, Request, Server};
 
 /// The key that is not to be told to anyone.
 pub const SECRET: &str = "wJalrXUtnFEMI-this-is-secret";
@@ -32,6 +34,15 @@ impl Bucket {
         format!(
             "interval = {interval:?}\ndir = \"s3://{name}/check/points\"\n\n[checkpoint.s3]\nendpoint = \"http://{address}\"\nallow-http = true\n\
              credentials-file = \"credentials\"\n"
+        )
+    }
+
+    /// The same for a bucket of `service`, `gs` or `az`, with more lines in its table.
+    pub fn settings_of(&self, service: &str, lines: &str, interval: &str) -> String {
+        let Bucket { address, name } = self;
+        format!(
+            "interval = {interval:?}\ndir = \"{service}://{name}/check/points\"\n\n[checkpoint.{service}]\nendpoint = \"http://{address}\"\n\
+             allow-http = true\n{lines}"
         )
     }
 

@@ -1,18 +1,15 @@
-//! A small server in this process that speaks as much of S3 as a store of checkpoints needs, and misbehaves as it is told. Pages of
-//! listings are short, so that everything has several.
+//! A small server in this process that speaks as much of S3 as a store of checkpoints needs, and misbehaves as it is told.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Bucket;
 use super::http::{Head, OBSERVER, decode};
-
-/// Entries on a page of a listing.
-const PAGE: usize = 5;
+use super::page::{Entry, Page};
+use super::{Bucket, azure};
 
 /// How a request goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +26,10 @@ pub enum Fault {
     Unheard,
     /// It is done a little later.
     Slow,
+    /// It has come, and is done when the test says so.
+    Held,
+    /// It is done, and answered when the test says so.
+    Unanswered,
     /// `If-None-Match` is ignored.
     Overwrites,
 }
@@ -41,6 +42,17 @@ pub struct Request {
     pub query: BTreeMap<String, String>,
     /// How many requests came before.
     pub number: u64,
+    pub head: Head,
+}
+
+impl Request {
+    fn kind(&self) -> String {
+        let about = ["log", "state", "published"].into_iter().find(|dir| self.key.contains(&format!("/{dir}")));
+        match (self.method.as_str(), about) {
+            ("GET", None) if self.key.is_empty() => "LIST".into(),
+            (method, about) => format!("{method} {}", about.unwrap_or("objects")),
+        }
+    }
 }
 
 type Misbehave = dyn Fn(&Request) -> Option<Fault> + Send + Sync;
@@ -49,9 +61,43 @@ struct Shared {
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
     /// Parts that have come, by upload and number.
     parts: Mutex<BTreeMap<String, BTreeMap<u32, Vec<u8>>>>,
+    /// Blocks that no list has named yet, by id.
+    blocks: Mutex<BTreeMap<String, Vec<u8>>>,
     misbehave: Mutex<Arc<Misbehave>>,
     faults: Mutex<Vec<String>>,
     requests: AtomicU64,
+    /// How many there were of each kind.
+    kinds: Mutex<BTreeMap<String, u64>>,
+    waiting: Waiting,
+}
+
+/// Requests that wait for a word of the test.
+#[derive(Default)]
+struct Waiting {
+    /// How many wait, and how many of them may go.
+    count: Mutex<(usize, usize)>,
+    changed: Condvar,
+}
+
+impl Waiting {
+    /// Waits for the word. Whoever gives it waits in turn until what is returned here is dropped.
+    fn wait(&self) -> Going<'_> {
+        let mut count = lock(&self.count);
+        count.0 += 1;
+        count = self.changed.wait_while(count, |(_, may_go)| *may_go == 0).unwrap_or_else(PoisonError::into_inner);
+        count.1 -= 1;
+        Going(self)
+    }
+}
+
+/// A request that has waited and is being answered.
+struct Going<'a>(&'a Waiting);
+
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.count).0 -= 1;
+        self.0.changed.notify_all();
+    }
 }
 
 /// A server with a bucket. It serves until the process ends.
@@ -69,9 +115,12 @@ impl Server {
         let shared = Arc::new(Shared {
             objects: Mutex::default(),
             parts: Mutex::default(),
+            blocks: Mutex::default(),
             misbehave: Mutex::new(well),
             faults: Mutex::default(),
             requests: AtomicU64::default(),
+            kinds: Mutex::default(),
+            waiting: Waiting::default(),
         });
         let serving = Arc::clone(&shared);
         std::thread::spawn(move || {
@@ -93,6 +142,25 @@ impl Server {
         lock(&self.shared.faults).clone()
     }
 
+    /// How many requests there were of each kind: method and what it is about.
+    pub fn kinds(&self) -> BTreeMap<String, u64> {
+        lock(&self.shared.kinds).clone()
+    }
+
+    /// How many requests are held or unanswered.
+    pub fn waiting(&self) -> usize {
+        lock(&self.shared.waiting.count).0
+    }
+
+    /// Lets those go, and returns when they are done and answered.
+    pub fn let_go(&self) {
+        let Waiting { count, changed } = &self.shared.waiting;
+        let mut count = lock(count);
+        count.1 = count.0;
+        changed.notify_all();
+        drop(changed.wait_while(count, |(waiting, _)| *waiting > 0));
+    }
+
     /// How many uploads in parts are not ended.
     pub fn open_uploads(&self) -> usize {
         lock(&self.shared.parts).len()
@@ -104,9 +172,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Status, headers and body.
-type Answer = (u16, String, Vec<u8>);
+pub type Answer = (u16, String, Vec<u8>);
 
-fn answer(status: u16) -> Answer {
+pub fn answer(status: u16) -> Answer {
     (status, String::new(), Vec::new())
 }
 
@@ -124,12 +192,25 @@ impl Shared {
         let mut words = head.line.split(' ');
         let (method, target) = (words.next()?.to_owned(), words.next()?);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let (bucket, key) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
-        let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), decode(value)));
-        let query = query.split('&').filter_map(pair).collect();
+        // Whoever takes us for a proxy names the host there, too.
+        let path = path.strip_prefix("http://").map_or(path, |rest| rest.split_once('/').map_or("", |(_, path)| path));
+        let path = path.trim_start_matches('/');
+        let (bucket, key) = match head.header("host").and_then(|host| host.split_once('.')) {
+            Some(("bucket", _)) => ("bucket", path),
+            _ => path.split_once('/').unwrap_or((path, "")),
+        };
+        let (bucket, key) = (bucket.to_owned(), decode(key));
+        let pair = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (name.to_owned(), decode(value))
+        };
+        let query = query.split('&').map(pair).collect();
         let observes = head.header(OBSERVER).is_some();
         let number = if observes { 0 } else { self.requests.fetch_add(1, Ordering::SeqCst) };
-        let request = Request { method, key: decode(key), query, number };
+        let request = Request { method, key, query, number, head };
+        if !observes {
+            *lock(&self.kinds).entry(request.kind()).or_default() += 1;
+        }
         let misbehave = Arc::clone(&lock(&self.misbehave));
         let fault = if observes { None } else { misbehave(&request) };
         if let Some(fault) = fault {
@@ -139,16 +220,23 @@ impl Shared {
             // What has not been read makes the end a reset.
             return None;
         }
-        let mut body = vec![0; head.length().unwrap_or(0)];
+        let mut body = vec![0; request.head.length().unwrap_or(0)];
         reader.read_exact(&mut body).ok()?;
-        let allowed = head.header("authorization").is_some_and(|value| value.contains("Credential=test/"));
+        let is_azure = azure::is_meant(&request);
+        let allowed = match is_azure {
+            true => azure::is_allowed(&request),
+            false => request.head.header("authorization").is_some_and(|value| value.contains("Credential=test/")),
+        };
         let refusal = |status| error(status, if status == 503 { "SlowDown" } else { "Told" });
+        let _held = (fault == Some(Fault::Held)).then(|| self.waiting.wait());
         let done = match fault {
             Some(Fault::Refused(status)) => refusal(status),
             _ if !allowed => error(403, "InvalidAccessKeyId"),
             _ if bucket != "bucket" => error(404, "NoSuchBucket"),
-            _ => self.act(&request, &head, body, fault == Some(Fault::Overwrites)),
+            _ if is_azure => azure::act(&mut lock(&self.objects), &mut lock(&self.blocks), &request, body),
+            _ => self.act(&request, body, fault == Some(Fault::Overwrites)),
         };
+        let _unanswered = (fault == Some(Fault::Unanswered)).then(|| self.waiting.wait());
         match fault {
             Some(Fault::Silence) => {
                 // Until the other side loses patience.
@@ -165,11 +253,11 @@ impl Shared {
         }
     }
 
-    fn act(&self, request: &Request, head: &Head, body: Vec<u8>, overwrites: bool) -> Answer {
-        let Request { method, key, query, .. } = request;
+    fn act(&self, request: &Request, body: Vec<u8>, overwrites: bool) -> Answer {
+        let Request { method, key, query, head, .. } = request;
         let upload = query.get("uploadId");
         match (method.as_str(), upload) {
-            ("GET", _) if key.is_empty() => list(&lock(&self.objects), query),
+            ("GET", _) if key.is_empty() => list(Page::of(&lock(&self.objects), query, "continuation-token")),
             ("GET" | "HEAD", _) => match lock(&self.objects).get(key) {
                 Some(object) => part_of(object, head.header("range")),
                 None => error(404, "NoSuchKey"),
@@ -190,6 +278,17 @@ impl Shared {
                 }
                 objects.insert(key.clone(), body);
                 (200, "etag: \"object\"\r\nx-goog-generation: 1\r\n".into(), Vec::new())
+            }
+            ("POST", None) if query.contains_key("delete") => {
+                let text = String::from_utf8_lossy(&body);
+                let keys = text.split("<Key>").skip(1).filter_map(|rest| rest.split('<').next());
+                let mut objects = lock(&self.objects);
+                let delete = |key: &str| {
+                    objects.remove(key);
+                    format!("<Deleted><Key>{key}</Key></Deleted>")
+                };
+                let deleted: String = keys.map(delete).collect();
+                (200, String::new(), format!("<DeleteResult>{deleted}</DeleteResult>").into_bytes())
             }
             ("POST", None) if query.contains_key("uploads") => {
                 let upload = format!("upload-{}", request.number);
@@ -230,7 +329,7 @@ fn send(mut stream: &TcpStream, request: &Request, (status, headers, body): Answ
 }
 
 /// An object, or as much of it as a header `range` asks for.
-fn part_of(object: &[u8], range: Option<&str>) -> Answer {
+pub fn part_of(object: &[u8], range: Option<&str>) -> Answer {
     const HEADERS: &str = "etag: \"object\"\r\nlast-modified: Mon, 30 Nov 2026 07:00:00 GMT\r\n";
     let range = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
     let Some((first, last)) = range else { return (200, HEADERS.into(), object.to_vec()) };
@@ -240,35 +339,18 @@ fn part_of(object: &[u8], range: Option<&str>) -> Answer {
     (206, headers, object[first..=last].to_vec())
 }
 
-/// A page of the keys that begin with `prefix`; with a delimiter, what is below it as one entry.
-fn list(objects: &BTreeMap<String, Vec<u8>>, query: &BTreeMap<String, String>) -> Answer {
-    let text = |name: &str| query.get(name).map_or("", String::as_str);
-    let (prefix, delimiter) = (text("prefix"), text("delimiter"));
-    let mut entries: BTreeMap<String, String> = BTreeMap::new();
-    for (key, object) in objects.iter().filter(|(key, _)| key.starts_with(prefix)) {
-        let below = (!delimiter.is_empty()).then(|| key[prefix.len()..].split_once(delimiter)).flatten();
-        match below {
-            Some((name, _)) => {
-                let common = format!("{prefix}{name}{delimiter}");
-                entries.insert(common.clone(), format!("<CommonPrefixes><Prefix>{common}</Prefix></CommonPrefixes>"));
-            }
-            None => {
-                let (size, modified) = (object.len(), "2026-11-30T07:00:00.000Z");
-                let entry = format!(
-                    "<Contents><Key>{key}</Key><LastModified>{modified}</LastModified><ETag>\"o\"</ETag><Size>{size}</Size></Contents>"
-                );
-                entries.insert(key.clone(), entry);
-            }
-        }
-    }
-    let after = text("continuation-token").max(text("start-after")).to_owned();
-    let mut rest = entries.into_iter().filter(|(key, _)| *key > after);
-    let page: Vec<(String, String)> = rest.by_ref().take(PAGE).collect();
-    let more = match (rest.next(), page.last()) {
-        (Some(_), Some((last, _))) => format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{last}</NextContinuationToken>"),
-        _ => "<IsTruncated>false</IsTruncated>".into(),
+fn list(page: Page) -> Answer {
+    let more = match page.next {
+        Some(last) => format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{last}</NextContinuationToken>"),
+        None => "<IsTruncated>false</IsTruncated>".into(),
     };
-    let page: String = page.into_iter().map(|(_, entry)| entry).collect();
-    let body = format!("<?xml version=\"1.0\"?><ListBucketResult>{more}{page}</ListBucketResult>");
+    let render = |entry: Entry| match entry {
+        Entry::Below(common) => format!("<CommonPrefixes><Prefix>{common}</Prefix></CommonPrefixes>"),
+        Entry::Object(key, size) => format!(
+            "<Contents><Key>{key}</Key><LastModified>2026-11-30T07:00:00.000Z</LastModified><ETag>\"o\"</ETag><Size>{size}</Size></Contents>"
+        ),
+    };
+    let entries: String = page.entries.into_iter().map(render).collect();
+    let body = format!("<?xml version=\"1.0\"?><ListBucketResult>{more}{entries}</ListBucketResult>");
     (200, "content-type: application/xml\r\n".into(), body.into_bytes())
 }
