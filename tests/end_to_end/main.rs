@@ -9,6 +9,8 @@ mod harness;
 #[cfg(test)]
 mod aborted;
 #[cfg(test)]
+mod between;
+#[cfg(test)]
 mod broken_checkpoint;
 #[cfg(test)]
 mod broken_job;

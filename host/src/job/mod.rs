@@ -6,6 +6,7 @@ mod attempt;
 mod begin;
 #[cfg(test)]
 mod begin_tests;
+mod between;
 mod checkpoints;
 mod commit;
 mod controller;
