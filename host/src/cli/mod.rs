@@ -79,7 +79,7 @@ fn run(run: &RunArgs, args: &Args) -> Result<u8> {
 
 /// The plan of the job file that is named, or else of that in the savepoint.
 fn plan(run: &RunArgs, args: &Args) -> Result<Plan> {
-    let overrides = Overrides { parallelism: run.parallelism, host_file: args.host_file.clone() };
+    let overrides = overrides(run.parallelism, args)?;
     match &run.file {
         Some(file) => config::load(file, &overrides),
         None => plan_inside(run.restore.from.as_deref().unwrap_or_default(), &overrides),
@@ -106,7 +106,11 @@ fn plan_inside(savepoint: &str, overrides: &Overrides) -> Result<Plan> {
 
 /// The plan of a job file.
 fn load(job: &JobFile, args: &Args) -> Result<Plan> {
-    config::load(&job.file, &Overrides { parallelism: job.parallelism, host_file: args.host_file.clone() })
+    config::load(&job.file, &overrides(job.parallelism, args)?)
+}
+
+fn overrides(parallelism: Option<u16>, args: &Args) -> Result<Overrides> {
+    Ok(Overrides { parallelism, defaults: config::load_host(args.host_file.as_deref())? })
 }
 
 fn validate(file: &JobFile, args: &Args) -> Result<u8> {

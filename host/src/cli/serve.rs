@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::args::{Args, Output, ServeArgs};
 use super::console;
 use crate::api::{Guard, Listen, Serving};
+use crate::config;
 use crate::error::{Error, Kind, Result};
 use crate::job::{self, Signals};
 use crate::service::{Host, LogReader};
@@ -17,7 +18,9 @@ pub(super) fn serve(args: &ServeArgs, log: LogReader, all: &Args) -> Result<u8> 
     let serving = runtime.block_on(Serving::listen(listen))?;
     // Before jobs begin, so that they are stopped as they should be.
     let mut signals = runtime.block_on(async { Signals::new() })?;
-    let host = Host::open(&args.data_dir, all.host_file.as_deref(), log)?;
+    // Once, so that no job begins with other settings than those before it, or fails for good because the file is being changed.
+    let defaults = config::load_host(all.host_file.as_deref())?;
+    let host = Host::open(&args.data_dir, defaults, log)?;
     let address = serving.address()?;
     console::say(&format!("serving on {address}"));
     if all.output == Output::Json {

@@ -11,7 +11,7 @@ use super::savepoints::Saving;
 use super::state::{Fault, JobState};
 use super::swap::Intended;
 use crate::clock;
-use crate::config::{self, Overrides};
+use crate::config::{self, Defaults, Overrides};
 use crate::durable;
 use crate::error::{Error, Kind, Result};
 use crate::job;
@@ -49,9 +49,9 @@ pub(super) struct Deployment {
     pub(super) swap: Option<Intended>,
     /// How it has ended, once it has.
     pub(super) ended: Option<Ended>,
-    /// The host's file with defaults for what the job file leaves out. It is the host's own and not written down with the job.
+    /// For what the job file leaves out. They are the host's own and not written down with the job.
     #[serde(skip)]
-    pub(super) host_file: Option<PathBuf>,
+    pub(super) defaults: Defaults,
 }
 
 /// How a job is to begin, if it has not begun yet.
@@ -136,7 +136,7 @@ impl Deployment {
             saving: None,
             swap: None,
             ended: None,
-            host_file: None,
+            defaults: Defaults::default(),
         }
     }
 
@@ -183,7 +183,7 @@ impl Deployment {
             saving: None,
             swap: None,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
-            host_file: None,
+            defaults: Defaults::default(),
         }
     }
 
@@ -207,7 +207,7 @@ impl Deployment {
 
     /// The plan, with each operator's component where `component` says that its digest lies.
     pub(super) fn plan(&self, component: impl Fn(&str) -> PathBuf) -> Result<Plan> {
-        let overrides = Overrides { parallelism: self.parallelism, host_file: self.host_file.clone() };
+        let overrides = Overrides { parallelism: self.parallelism, defaults: self.defaults.clone() };
         let mut plan = config::parse(&self.file, self.text.clone(), &overrides)?;
         for node in &mut plan.nodes {
             if let NodeKind::Operator(settings) = &mut node.kind {

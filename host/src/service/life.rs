@@ -1,7 +1,6 @@
 //! The life of a job in a host: prepared, run, and once more if that is what is wanted, until it has ended or the host does.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use super::savepoints::is_saved;
 use super::state::{Fault, JobState};
 use super::watcher::Watcher;
 use crate::clock;
+use crate::config::Defaults;
 use crate::error::{Error, Kind, Result};
 use crate::job::{self, Notice, Observer, Order, Outcome, Prepared, Summary};
 use crate::plan::OnCancel;
@@ -28,8 +28,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 pub(super) struct Surroundings {
     pub(super) engine: Engine,
     pub(super) components: Components,
-    /// Defaults for what job files leave out, absolute.
-    pub(super) host_file: Option<PathBuf>,
+    /// For what job files leave out.
+    pub(super) defaults: Defaults,
     /// The host ends: what ends from now on, ends for that reason.
     pub(super) closing: AtomicBool,
 }
