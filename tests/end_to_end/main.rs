@@ -112,3 +112,5 @@ mod swap;
 mod takeover;
 #[cfg(test)]
 mod tools;
+#[cfg(test)]
+mod unfinished;

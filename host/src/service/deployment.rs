@@ -10,6 +10,7 @@ use super::data_dir::unusable;
 use super::savepoints::Saving;
 use super::state::{Fault, JobState};
 use super::swap::Intended;
+use super::unfinished::Unfinished;
 use crate::clock;
 use crate::config::{self, Defaults, Overrides};
 use crate::durable;
@@ -44,6 +45,9 @@ pub(super) struct Deployment {
     /// The savepoint after which it has stopped, if that is whole.
     #[serde(default)]
     pub(super) saving: Option<Saving>,
+    /// Savepoints of which it is not known what has come of them.
+    #[serde(default)]
+    pub(super) unfinished: Vec<Unfinished>,
     /// A swap of which it is not known what has come of it.
     #[serde(default)]
     pub(super) swap: Option<Intended>,
@@ -134,6 +138,7 @@ impl Deployment {
             deployed,
             wanted: Wanted::Running,
             saving: None,
+            unfinished: Vec::new(),
             swap: None,
             ended: None,
             defaults: Defaults::default(),
@@ -181,6 +186,7 @@ impl Deployment {
             deployed: String::new(),
             wanted: Wanted::Running,
             saving: None,
+            unfinished: Vec::new(),
             swap: None,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
             defaults: Defaults::default(),

@@ -106,6 +106,7 @@ impl Host {
         let jobs: Jobs = Arc::new(Mutex::new(jobs));
         let found = Arc::clone(&jobs);
         log.run(move |name| lock(&found).get(name).cloned())?;
+        lock(&jobs).values().for_each(Job::clear_interrupted_beside);
         running.iter().for_each(|job| life::begin(job, &around, None));
         Ok(Arc::new(Host { data, around, jobs, changing: Mutex::default() }))
     }
@@ -395,6 +396,6 @@ impl Host {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

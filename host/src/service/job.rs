@@ -33,6 +33,8 @@ pub(super) struct Job {
     live: Mutex<Live>,
     /// Savepoints that were asked for. Held for moments only.
     savepoints: Mutex<Savepoints>,
+    /// Held while what is left of some is removed.
+    pub(super) clearing: Mutex<()>,
     events: Journal,
     log: Journal,
     /// What runs it.
@@ -121,6 +123,7 @@ impl Job {
             deployment: Mutex::new(deployment),
             live,
             savepoints: Mutex::default(),
+            clearing: Mutex::default(),
             events,
             log,
             thread: Mutex::default(),
@@ -201,10 +204,11 @@ impl Job {
     ///
     /// # Errors
     /// Kind `Conflict` if it has not, or a savepoint of it is being taken; `Storage` if it can't be written down.
-    pub(super) fn deploy_again(&self, deployment: Deployment) -> Result<()> {
+    pub(super) fn deploy_again(&self, mut deployment: Deployment) -> Result<()> {
         self.require_end()?;
         let mut current = self.deployment();
         self.require_no_savepoint()?;
+        deployment.unfinished = current.unfinished.clone();
         deployment.write(&self.dir)?;
         *self.live() = Live::new(&deployment);
         *current = deployment;
