@@ -15,6 +15,8 @@ mod broken_checkpoint;
 #[cfg(test)]
 mod broken_job;
 #[cfg(test)]
+mod components;
+#[cfg(test)]
 mod cycle;
 #[cfg(test)]
 mod degraded;

@@ -85,6 +85,7 @@ impl Host {
     pub fn open(data: &Path, defaults: Defaults, log: LogReader) -> Result<Arc<Host>> {
         let data = DataDir::open(data)?;
         let components = Components::new(data.components());
+        components.tell_lost();
         let cache = job::cache_dir().unwrap_or_else(|| data.cache());
         let around = Surroundings { engine: Engine::new(Some(cache))?, components, defaults, closing: AtomicBool::new(false) };
         let around = Arc::new(around);
@@ -355,7 +356,7 @@ impl Host {
     /// Kind `NotFound`; `Conflict` while a job that has not ended runs it.
     pub fn remove(&self, wanted: &ComponentRef) -> Result<Kept> {
         let _changing = lock(&self.changing);
-        let kept = self.component(wanted)?;
+        let kept = self.around.components.find_noted(wanted)?;
         let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
         let user = jobs.iter().find(|job| !job.is_ended() && job.deployed().digests().any(|digest| *digest == kept.digest));
         if let Some(job) = user {
