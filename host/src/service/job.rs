@@ -302,7 +302,22 @@ impl Job {
 
     /// It has ended, and is to be told so from now on.
     pub(super) fn ended(&self, ended: Ended) {
+        self.note_end(&mut self.deployment(), ended);
+    }
+
+    /// The same, unless it was cancelled since it has come to its end: that is still to be done then.
+    pub(super) fn ended_unless_cancelled(&self, ended: Ended) -> bool {
         let mut deployment = self.deployment();
+        let is_cancelled = deployment.wanted == Wanted::Cancelled && matches!(ended.state, JobState::Stopped | JobState::Failed);
+        match (is_cancelled, &ended.error) {
+            (false, _) => self.note_end(&mut deployment, ended),
+            (true, Some(error)) => tracing::error!("failed before it was cancelled: {}", error.message),
+            (true, None) => {}
+        }
+        !is_cancelled
+    }
+
+    fn note_end(&self, deployment: &mut Deployment, ended: Ended) {
         let state = ended.state;
         let why = ended.error.as_ref().map(|fault| format!(": {}", fault.message)).unwrap_or_default();
         self.note(Happened::Ended, format!("{}{why}", state.name()));
@@ -351,6 +366,28 @@ impl Live {
         if let (Some(end), Some(orders)) = (wanted.order(), &self.orders) {
             // When nobody listens any more, it is about to end by itself, and what is wanted is looked at then.
             orders.send(Order::End(end)).unwrap_or(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_is_cancelled_when_it_has_just_stopped_or_failed_is_still_to_be_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        for state in [JobState::Stopped, JobState::Failed] {
+            let ended = |state| Ended { state, time: clock::wall_text(), error: None, summary: None };
+            let deployment = Deployment::unreadable("words", &Error::new(Kind::Internal, "none"));
+            let job = Job::new(dir.path().into(), Deployment { ended: None, ..deployment });
+            job.end(Wanted::Stopped).unwrap();
+            job.end(Wanted::Cancelled).unwrap();
+            assert!(!job.ended_unless_cancelled(ended(state)), "the command was taken");
+            assert_eq!((job.live().state, job.deployed().wanted), (JobState::Cancelling, Wanted::Cancelled));
+            assert!(job.ended_unless_cancelled(ended(JobState::Cancelled)));
+            job.end(Wanted::Stopped).unwrap_err();
+            assert_eq!(job.live().state, JobState::Cancelled);
         }
     }
 }

@@ -47,13 +47,18 @@ pub(super) fn begin(job: &Arc<Job>, around: &Arc<Surroundings>, prepared: Option
     let (alive, around) = (Arc::clone(job), Arc::clone(around));
     let run = move || {
         let _span = telemetry::job_span(alive.name()).entered();
-        let ended = catch_unwind(AssertUnwindSafe(|| live(&alive, &around, prepared)));
-        let ended = ended.unwrap_or_else(|_| Some(failed(&Error::new(Kind::Internal, "the thread that runs the job panicked"))));
-        if let Some(ended) = ended {
+        let mut prepared = prepared;
+        loop {
+            let Ok(ended) = catch_unwind(AssertUnwindSafe(|| live(&alive, &around, prepared.take()))) else {
+                return alive.ended(failed(&Error::new(Kind::Internal, "the thread that runs the job panicked")));
+            };
+            let Some(ended) = ended else { return };
             if let Err(error) = alive.settle_swap(&alive.deployed()) {
                 tracing::warn!("what has come of a swap when the job ended is unknown: {error}");
             }
-            alive.ended(ended);
+            if alive.ended_unless_cancelled(ended) {
+                return;
+            }
         }
     };
     match std::thread::Builder::new().name(format!("job {}", job.name())).spawn(run) {
@@ -69,7 +74,7 @@ fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepare
         let (deployment, orders) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
         if deployment.wanted == Wanted::Cancelled {
             discard(job, around, &deployment, prepared.take());
-            return Some(ended(JobState::Cancelled, None, None));
+            return Some(ended(JobState::Cancelled, None, last));
         }
         if let Some(saving) = &deployment.saving {
             let saved = is_saved(&deployment, saving).and_then(|saved| match saved {
@@ -98,14 +103,10 @@ fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepare
             Ok(summary) => match (summary.outcome, wanted) {
                 (Outcome::Finished, _) => return Some(done(JobState::Finished, &summary)),
                 (Outcome::Cancelled, _) => return Some(done(JobState::Cancelled, &summary)),
-                // It had come to its stop before.
-                (Outcome::Stopped, Wanted::Cancelled) => {
-                    discard(job, around, &job.deployed(), None);
-                    return Some(done(JobState::Cancelled, &summary));
-                }
                 (Outcome::Stopped, Wanted::Stopped) => return Some(done(JobState::Stopped, &summary)),
                 (Outcome::Stopped, _) if is_closing => return None,
-                // To go on with another parallelism, or to be drained; or with a savepoint, which is then found.
+                // To go on with another parallelism, or to be drained; or with a savepoint, which is then found; or it had come to its stop
+                // before it was cancelled.
                 (Outcome::Stopped, _) => last = serde_json::to_value(summary).ok(),
             },
             Err(error) if is_closing => {
