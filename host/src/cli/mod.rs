@@ -9,7 +9,6 @@ mod console;
 mod failure;
 mod history;
 mod remote;
-mod savepoint_args;
 mod savepoints;
 mod serve;
 mod summary;
