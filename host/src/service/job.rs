@@ -221,9 +221,12 @@ impl Job {
     /// Kind `Conflict` if it has not ended, or a savepoint of it is being taken; `Storage` if it can't be removed.
     pub(super) fn forget(&self) -> Result<()> {
         self.require_end()?;
-        let current = self.deployment();
+        let mut current = self.deployment();
         self.require_no_savepoint()?;
-        current.remove(&self.dir)
+        current.remove(&self.dir)?;
+        // Whoever still removes what one has left, writes nothing down any more.
+        current.unfinished.clear();
+        Ok(())
     }
 
     /// Has it end as is wanted. What is wanted already is done already; to cancel overrules all else.

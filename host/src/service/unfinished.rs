@@ -84,3 +84,27 @@ fn clear(deployment: &Deployment, unfinished: &Unfinished) -> Result<()> {
     let target = target.parse().map_err(|reason| Error::new(Kind::Internal, format!("`{target}`: {reason}")))?;
     job::block_on(job::clear_savepoint(&plan, &target, trigger_id, writer))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_removed_of_savepoints_brings_no_forgotten_job_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, note) = (dir.path().join("words"), |writer: &str| Unfinished {
+            trigger_id: "5f".into(),
+            target: "/saved".into(),
+            writer: writer.into(),
+        });
+        let unfinished = vec![note("one"), note("other")];
+        let deployment = Deployment { unfinished, ..Deployment::unreadable("words", &Error::new(Kind::Internal, "none")) };
+        deployment.write(&own).unwrap();
+        let job = Job::new(own.clone(), deployment);
+        job.finished(&note("one"));
+        assert_eq!(Deployment::read(&own).unwrap().unwrap().unfinished, [note("other")]);
+        job.forget().unwrap();
+        job.finished(&note("other"));
+        assert!(!own.exists());
+    }
+}
