@@ -15,7 +15,7 @@ Exit codes:
   10   the job or component is not in a state in which this can be done
   11   the host wants to know who asks
   70   a bug in cofferdam
-  130  stopped by SIGINT (Ctrl-C), with a last checkpoint; 143 by SIGTERM";
+  130  stopped by SIGINT (Ctrl-C), to go on from its last checkpoint; 143 by SIGTERM";
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -40,10 +40,10 @@ Examples:
                                               begin the job in a savepoint";
 
 pub(super) const SWAP: &str = "\
-The component is checked while the job runs; what does not fit is refused, and nothing has stopped. At a barrier it takes over, with the
-state as it is, migrated where its versions rose. For the time of its probation the old component stays at hand. It has failed when it
-traps or exceeds a limit, when a record fails that fails the job, or when too many records do. Then with `forward` the old component goes
-on with the state as it is, and with `rewind`, in whose probation nothing is published, from the swap's checkpoint.
+The new component is checked while the job runs; if it does not fit it is refused, and nothing
+has stopped. At a barrier it takes over, with the state as it is, migrated where its version rose.
+During its probation the old component stays at hand. The new one has failed when it traps or
+exceeds a limit, when a record fails that would fail the job, or when too many records fail.
 
 Examples:
   cofferdam swap flights delays delays-2.wasm --dry-run
@@ -51,9 +51,10 @@ Examples:
   cofferdam swap flights delays delays-3.wasm --way-back rewind --probation 5m";
 
 pub(super) const CHECKPOINTS: &str = "\
-The newest ten and all that are kept, of each run. `written` is what a checkpoint added to the one before, `total` all that it needs.
-Of each subtask's snapshot: how long records were held back before the barrier (aligned), how long the barrier took (froze), and how
-long its files took (upload). Files that are broken or foreign are named. The job may run meanwhile.
+The newest ten and all that are kept, of each run. `written` is what a checkpoint added to the one
+before, `total` all that it needs. Of each subtask's snapshot: how long records were held back
+before the barrier (aligned), how long the barrier took (froze), and how long its files took
+(upload). Files that are broken or foreign are named. The job may run meanwhile.
 
 Examples:
   cofferdam checkpoints job.toml
@@ -66,3 +67,8 @@ Examples:
   cofferdam stop words --savepoint savepoints --drain
   cofferdam run -s savepoints/savepoint-words-41-5f00ff
   cofferdam savepoint dispose savepoints/savepoint-words-41-5f00ff";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  source <(cofferdam completions bash)
+  cofferdam completions fish > ~/.config/fish/completions/cofferdam.fish";

@@ -3,11 +3,34 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::GENERAL;
+use crate::config::{self, Defaults};
 use crate::error::{Error, Kind, Result};
+
+/// How a host is reached stands together in the help.
+const ACCESS: &str = "Access to the host";
 
 /// As in Flink.
 const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8081";
+
+/// Defaults for job files.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct HostFile {
+    /// A TOML file with defaults for what job files leave out of [checkpoint] and [job.restart]
+    #[arg(long, env = "COFFERDAM_HOST_FILE", value_name = "FILE", help_heading = GENERAL)]
+    host_file: Option<PathBuf>,
+}
+
+impl HostFile {
+    /// What it says, if one is given.
+    ///
+    /// # Errors
+    /// Kind `Config`: it can't be read, or has faults.
+    pub(in crate::cli) fn read(&self) -> Result<Defaults> {
+        config::load_host(self.host_file.as_deref())
+    }
+}
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct ServeArgs {
@@ -16,7 +39,7 @@ pub(in crate::cli) struct ServeArgs {
     pub(in crate::cli) data_dir: PathBuf,
 
     /// Where to listen; port 0 is any that is free
-    #[arg(long, default_value = DEFAULT_LISTEN, value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = DEFAULT_LISTEN, value_name = "ADDRESS:PORT", help_heading = ACCESS)]
     pub(in crate::cli) listen: SocketAddr,
 
     #[command(flatten)]
@@ -24,13 +47,16 @@ pub(in crate::cli) struct ServeArgs {
 
     #[command(flatten)]
     pub(in crate::cli) tls: TlsArgs,
+
+    #[command(flatten)]
+    pub(in crate::cli) host_file: HostFile,
 }
 
 /// What whoever asks a host must know.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct TokenArgs {
-    /// A file with the host's token, in place of the variable COFFERDAM_TOKEN
-    #[arg(long, value_name = "FILE")]
+    /// A file with the token that whoever asks the host must know, in place of the variable COFFERDAM_TOKEN
+    #[arg(long, value_name = "FILE", help_heading = ACCESS)]
     token_file: Option<PathBuf>,
 }
 
@@ -61,12 +87,12 @@ impl TokenArgs {
 /// How a host speaks TLS.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct TlsArgs {
-    /// The host's certificate with its chain, in PEM: TLS is spoken
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    /// Speak TLS, with this certificate and its chain, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = ACCESS)]
     tls_cert: Option<PathBuf>,
 
     /// The certificate's private key, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = ACCESS)]
     tls_key: Option<PathBuf>,
 }
 
@@ -81,13 +107,13 @@ impl TlsArgs {
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct HostArgs {
     /// Where the host is
-    #[arg(long, env = "COFFERDAM_ADDRESS", default_value = DEFAULT_ADDRESS, value_name = "URL")]
+    #[arg(long, env = "COFFERDAM_ADDRESS", default_value = DEFAULT_ADDRESS, value_name = "URL", help_heading = ACCESS)]
     pub(in crate::cli) address: String,
 
     #[command(flatten)]
     pub(in crate::cli) token: TokenArgs,
 
     /// A file of certificates in PEM that are trusted besides the system's, if the host speaks TLS
-    #[arg(long, env = "COFFERDAM_CA_CERT", value_name = "FILE")]
+    #[arg(long, env = "COFFERDAM_CA_CERT", value_name = "FILE", help_heading = ACCESS)]
     pub(in crate::cli) ca_cert: Option<PathBuf>,
 }

@@ -25,7 +25,7 @@ pub(in crate::cli) struct RunArgs {
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u16).range(1..=32_768))]
     pub(in crate::cli) parallelism: Option<u16>,
 
-    /// Begin without state, under a new run, even if there are checkpoints
+    /// Begin without state, as a new run, even if there are checkpoints
     #[arg(long)]
     pub(in crate::cli) fresh: bool,
 

@@ -6,35 +6,32 @@ mod job;
 mod remote;
 mod savepoint;
 
-use std::path::PathBuf;
-
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::plan::Location;
 use crate::telemetry::Filter;
-use help::{CHECKPOINTS, EXAMPLES, EXIT_CODES, RUN_EXAMPLES, SAVEPOINT_EXAMPLES, SWAP};
+use help::{CHECKPOINTS, COMPLETIONS, EXAMPLES, EXIT_CODES, RUN_EXAMPLES, SAVEPOINT_EXAMPLES, SWAP};
 
-pub(super) use host::{HostArgs, ServeArgs};
+pub(super) use host::{HostArgs, HostFile, ServeArgs};
 pub(super) use job::{JobFile, RunArgs};
 pub(super) use remote::{ComponentCommand, DeployArgs, JobArgs, LogsArgs, RescaleArgs, StopArgs, SwapArgs, WayBackArg};
 pub(super) use savepoint::{SavepointArgs, SavepointCommand, Target};
+
+/// What all commands take stands apart in the help.
+const GENERAL: &str = "General options";
 
 /// Runs stateful stream operators that are WebAssembly components, and keeps their state.
 #[derive(Debug, Parser)]
 #[command(name = "cofferdam", version, after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(super) struct Args {
     /// How to print answers and errors; json: one line of JSON, the last one on standard output
-    #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT")]
+    #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT", help_heading = GENERAL)]
     pub(super) output: Output,
 
     /// What to log to standard error: off, error, warn, info, debug, trace, or TARGET=LEVEL,…
-    #[arg(long, global = true, env = "COFFERDAM_LOG", default_value = "warn", value_name = "LEVEL")]
+    #[arg(long, global = true, env = "COFFERDAM_LOG", default_value = "warn", value_name = "LEVEL", help_heading = GENERAL)]
     pub(super) log: Filter,
-
-    /// A TOML file with defaults for what job files leave out of [checkpoint] and [job.restart]
-    #[arg(long, global = true, env = "COFFERDAM_HOST_FILE", value_name = "FILE")]
-    pub(super) host_file: Option<PathBuf>,
 
     #[command(subcommand)]
     pub(super) command: Command,
@@ -50,10 +47,22 @@ pub(super) enum Output {
 pub(super) enum Command {
     /// Runs a job until its input ends or it is stopped
     #[command(after_help = format!("{RUN_EXAMPLES}\n\n{EXIT_CODES}"))]
-    Run(RunArgs),
+    Run {
+        #[command(flatten)]
+        job: RunArgs,
+
+        #[command(flatten)]
+        host_file: HostFile,
+    },
     /// Checks a job without running it: the job file, its components, how they fit, and its paths
     #[command(after_help = EXIT_CODES)]
-    Validate(JobFile),
+    Validate {
+        #[command(flatten)]
+        job: JobFile,
+
+        #[command(flatten)]
+        host_file: HostFile,
+    },
     /// Shows what is in a component, a checkpoint's manifest, a state file or a savepoint
     #[command(after_help = EXIT_CODES)]
     Inspect {
@@ -82,7 +91,7 @@ pub(super) enum Command {
     /// Stops a job of a host with a last checkpoint, from which it goes on when it is deployed again
     #[command(after_help = EXIT_CODES)]
     Stop(StopArgs),
-    /// Ends a job of a host at once
+    /// Ends a job of a host at once, without a last checkpoint; deployed again, it goes on from its newest one
     #[command(after_help = EXIT_CODES)]
     Cancel(JobArgs),
     /// Has a job of a host go on with another parallelism, from a last checkpoint
@@ -94,7 +103,7 @@ pub(super) enum Command {
     /// Has a host forget a job that has ended; its checkpoints and output stay
     #[command(after_help = EXIT_CODES)]
     Forget(JobArgs),
-    /// Components that a host keeps
+    /// Pushes, lists, inspects or removes components that a host keeps
     #[command(subcommand, after_help = EXIT_CODES)]
     Component(ComponentCommand),
     /// Has a job of a host take a savepoint: all of its state, in files that depend on nothing else
@@ -109,9 +118,13 @@ pub(super) enum Command {
         job: Location,
 
         #[command(flatten)]
+        host_file: HostFile,
+
+        #[command(flatten)]
         host: HostArgs,
     },
     /// Writes a script that completes commands in a shell
+    #[command(after_help = COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -144,7 +157,9 @@ mod tests {
 
     #[test]
     fn run_takes_its_flags() {
-        let Ok(Args { command: Command::Run(run), .. }) = parse("cofferdam run j.toml -p 3 -s 17 --allow-duplicates") else { panic!() };
+        let Ok(Args { command: Command::Run { job: run, .. }, .. }) = parse("cofferdam run j.toml -p 3 -s 17 --allow-duplicates") else {
+            panic!()
+        };
         let options = run.restore.options(run.fresh);
         assert_eq!((run.parallelism, options.from.as_deref(), options.allow_duplicates, options.fresh), (Some(3), Some("17"), true, false));
     }
@@ -162,11 +177,20 @@ mod tests {
             ("cofferdam run j.toml --log loud", ErrorKind::ValueValidation),
             ("cofferdam run j.toml --output xml", ErrorKind::InvalidValue),
             ("cofferdam rescale j", ErrorKind::MissingRequiredArgument),
+            ("cofferdam list --host-file h", ErrorKind::UnknownArgument),
             ("cofferdam serve --data-dir d --listen here", ErrorKind::ValueValidation),
             ("cofferdam serve --data-dir d --tls-cert c", ErrorKind::MissingRequiredArgument),
             ("cofferdam --version", ErrorKind::DisplayVersion),
         ] {
             assert_eq!(parse(line).map(|_| ()), Err(kind), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_help_is_not_broken_in_the_middle_of_lines() {
+        // As wide as clap makes it on a terminal that is wider.
+        for text in [EXIT_CODES, EXAMPLES, RUN_EXAMPLES, SAVEPOINT_EXAMPLES, SWAP, CHECKPOINTS, COMPLETIONS] {
+            text.lines().for_each(|line| assert!(line.chars().count() <= 100, "{line}"));
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum, value_parser};
 
-use super::host::HostArgs;
+use super::host::{HostArgs, HostFile};
 use super::job::RunArgs;
 use super::savepoint::{Target, lasting};
 use crate::api::{ERROR_FACTOR, PROBATION};
@@ -32,6 +32,10 @@ pub(in crate::cli) struct DeployArgs {
     /// Don't wait until the job runs
     #[arg(long)]
     pub(in crate::cli) detach: bool,
+
+    // With this the job file is checked before the host has it; there the host's own counts.
+    #[command(flatten)]
+    pub(in crate::cli) host_file: HostFile,
 }
 
 #[derive(Debug, clap::Args)]
@@ -93,15 +97,15 @@ pub(in crate::cli) struct SwapArgs {
     #[arg(long)]
     pub(in crate::cli) dry_run: bool,
 
-    /// How long the old component stays at hand
+    /// How long the old component stays at hand; 0s: there is no way back
     #[arg(long, default_value = PROBATION, value_name = "TIME")]
     pub(in crate::cli) probation: String,
 
-    /// What follows if the new component fails meanwhile
+    /// What follows if the new component fails during its probation
     #[arg(long, value_enum, default_value = "forward", value_name = "HOW")]
     pub(in crate::cli) way_back: WayBackArg,
 
-    /// How many times as large a part of its records as of the old one's may fail
+    /// The new component has failed when the part of its records that fails is so many times that of the old one's
     #[arg(long, default_value_t = ERROR_FACTOR, value_name = "TIMES")]
     pub(in crate::cli) error_factor: f64,
 
@@ -111,7 +115,9 @@ pub(in crate::cli) struct SwapArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum WayBackArg {
+    /// The old component goes on with the state as it is: nothing is replayed
     Forward,
+    /// The job goes back to the swap's checkpoint; nothing is published during the probation
     Rewind,
 }
 

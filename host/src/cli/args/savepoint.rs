@@ -36,18 +36,18 @@ pub(in crate::cli) fn lasting(text: &OsStr) -> Result<Location, String> {
 /// What a savepoint is to be.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Target {
-    /// By which name to ask for it, letters and digits: asked for again by this name, it is not taken again
+    /// Ask for the savepoint by this name, of letters and digits: asked for again by the same name, it is not taken twice
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) trigger_id: Option<String>,
 
-    /// Leave the operators' components out of it
+    /// Leave the operators' components out of the savepoint
     #[arg(long)]
     pub(in crate::cli) without_components: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum SavepointCommand {
-    /// Removes a savepoint, or what an interrupted one has left; nothing else
+    /// Removes a savepoint, or what is left of one that was not written to its end; nothing else
     Dispose {
         /// Its directory or its manifest: a path or a URL
         #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
