@@ -1,7 +1,7 @@
 //! The host file: defaults for all jobs, from a flag or the environment.
 
 use crate::flights;
-use crate::harness::{Running, assert_lines};
+use crate::harness::{Host, Running, assert_lines};
 
 #[test]
 fn a_host_file_says_what_job_files_leave_out() {
@@ -32,4 +32,32 @@ fn a_fault_of_the_host_file_is_shown_there() {
     place.cofferdam(&serve).ends_with(3).says(&["host.toml:4:12"]);
     assert!(!place.path("data").exists());
     place.run(&["--host-file", "none.toml"]).ends_with(3).says(&["can't read the host file none.toml"]);
+}
+
+#[test]
+fn a_host_keeps_to_its_file_as_it_was_when_the_host_began() {
+    let place = flights::place("rate = 2000");
+    place.set_job(&flights::job("rate = 2000").checkpoint(""));
+    place.write("host.toml", "format = 1\n[checkpoint]\ninterval = \"20ms\"\ndir = \"elsewhere\"\n");
+    let host = place.host_with(&["--host-file", "host.toml"]);
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    let listed = |host: &Host<'_>| host.json(&["checkpoints", "job"])["checkpoints"].as_array().unwrap().len();
+    host.wait_until("job", "checkpoints", |_| listed(&host) > 0);
+    // In the middle of a change, and then with another one.
+    for (parallelism, line) in [("2", "interval = \"soon\""), ("1", "dir = \"a-third\"")] {
+        place.write("host.toml", format!("format = 1\n[checkpoint]\n{line}\n"));
+        host.cofferdam(&["rescale", "job", "-p", parallelism]).succeeds();
+        assert_eq!(host.wait_for("job", "RUNNING")["run"], 1);
+    }
+    host.cofferdam(&["stop", "job"]).succeeds();
+    place.set_job(&flights::job("").checkpoint(""));
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_for("job", "FINISHED");
+    assert_lines(place.lines("out"), flights::oracle(), "one run");
+    assert!(!place.path("a-third").exists());
+    // Begun again, it has the other settings.
+    host.end().succeeds();
+    std::fs::remove_dir_all(place.path("out")).unwrap();
+    place.host_with(&["--host-file", "host.toml"]).cofferdam(&["deploy", "job.toml"]).succeeds();
+    assert!(place.path("a-third").exists());
 }

@@ -9,9 +9,13 @@ mod harness;
 #[cfg(test)]
 mod aborted;
 #[cfg(test)]
+mod between;
+#[cfg(test)]
 mod broken_checkpoint;
 #[cfg(test)]
 mod broken_job;
+#[cfg(test)]
+mod components;
 #[cfg(test)]
 mod cycle;
 #[cfg(test)]
@@ -116,3 +120,5 @@ mod swap;
 mod takeover;
 #[cfg(test)]
 mod tools;
+#[cfg(test)]
+mod unfinished;

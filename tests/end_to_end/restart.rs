@@ -2,7 +2,7 @@
 
 use crate::harness::{JobFile, Place, assert_lines};
 
-fn job(component: &str, restart: &str, source: &str, operator: &str) -> JobFile {
+pub fn job(component: &str, restart: &str, source: &str, operator: &str) -> JobFile {
     JobFile::new("20ms")
         .restart(restart)
         .source("lines", &format!("type = \"file\"\npath = \"input\"\n{source}"))
@@ -11,7 +11,7 @@ fn job(component: &str, restart: &str, source: &str, operator: &str) -> JobFile 
 }
 
 /// Lines of which some make attempts fail, far enough from each other that checkpoints lie between.
-fn input() -> Vec<String> {
+pub fn input() -> Vec<String> {
     let line = |number: u32| match number {
         1000 | 2000 | 3000 => format!("fail-{}", number / 1000),
         _ => format!("line {number}"),
@@ -19,7 +19,7 @@ fn input() -> Vec<String> {
     (0..4000).map(line).collect()
 }
 
-fn place(job: &JobFile) -> Place {
+pub fn place(job: &JobFile) -> Place {
     let place = Place::new(job);
     place.write_lines("input", input());
     place
@@ -61,15 +61,6 @@ fn a_record_that_fails_twice_in_a_row_ends_the_job() {
         "(not tried again: the same record has failed twice in a row, and would again)",
     ]);
     assert!(!ended.stderr.contains("attempt 2 has failed, another follows"), "{}", ended.stderr);
-}
-
-#[test]
-fn a_signal_ends_the_wait_for_the_next_attempt() {
-    let place = place(&job("fixture-relapse", "strategy = \"fixed-delay\"\ndelay = \"1day\"", "", ""));
-    let mut running = place.start(&[]);
-    running.wait_for_stderr("attempt 1 has failed, another follows in 1day");
-    running.signal("INT");
-    running.wait().ends_with(1).says(&["panicked: this is attempt 1", "(not tried again: it was stopped before the next attempt)"]);
 }
 
 #[test]

@@ -9,7 +9,6 @@ mod console;
 mod failure;
 mod history;
 mod remote;
-mod savepoint_args;
 mod savepoints;
 mod serve;
 mod summary;
@@ -22,12 +21,12 @@ use std::sync::Arc;
 use clap::{CommandFactory, Parser};
 use serde::Serialize;
 
-use crate::config::{self, Overrides};
+use crate::config::{self, Defaults, Overrides};
 use crate::error::{Error, Kind, Result};
 use crate::job::JobInside;
 use crate::plan::{ComponentRef, Location, NodeKind, Plan};
 use crate::{job, service, telemetry};
-use args::{Args, Command, HostArgs, JobFile, Output, RunArgs};
+use args::{Args, Command, HostArgs, HostFile, JobFile, Output, RunArgs};
 use console::Console;
 
 /// Runs the program with the arguments of this process. Wrong usage and requests for help end the process in here.
@@ -38,11 +37,11 @@ pub fn main() -> ExitCode {
     let is_host = matches!(args.command, Command::Serve(_));
     telemetry::init(&args.log, console::colours(), || console::Stderr, is_host.then_some(move |line| log.take(line)));
     let done = match &args.command {
-        Command::Run(command) => run(command, &args),
-        Command::Validate(job) => validate(job, &args),
+        Command::Run { job, host_file } => run(job, host_file, args.output),
+        Command::Validate { job, host_file } => validate(job, host_file, args.output),
         Command::Inspect { file } => inspect(file, args.output),
-        Command::Serve(command) => serve::serve(command, kept, &args),
-        Command::Deploy(command) => remote::deploy(command, &args),
+        Command::Serve(command) => serve::serve(command, kept, args.output),
+        Command::Deploy(command) => remote::deploy(command, args.output),
         Command::List(host) => remote::list(host, args.output),
         Command::Describe(job) => remote::describe(job, args.output),
         Command::Stop(command) => remote::stop(command, args.output),
@@ -54,21 +53,21 @@ pub fn main() -> ExitCode {
         Command::Events(job) => history::events(job, args.output),
         Command::Logs(command) => history::logs(command, args.output),
         Command::Savepoint(command) => savepoints::run(command, args.output),
-        Command::Checkpoints { job, host } => checkpoints(job, host, &args),
+        Command::Checkpoints { job, host_file, host } => checkpoints(job, host_file, host, args.output),
         Command::Completions { shell } => completions(*shell),
     };
     ExitCode::from(done.unwrap_or_else(|error| failure::tell(&error, args.output)))
 }
 
 /// The exit code of a run that did not fail.
-fn run(run: &RunArgs, args: &Args) -> Result<u8> {
-    let plan = plan(run, args)?;
+fn run(run: &RunArgs, host_file: &HostFile, output: Output) -> Result<u8> {
+    let plan = plan(run, host_file.read()?)?;
     let begin = run.restore.options(run.fresh);
     let console = Arc::new(Console::begin(&plan));
     let ended = job::run(&plan, &begin, console.clone());
     console.end();
     let summary = ended?;
-    match args.output {
+    match output {
         Output::Json => console::print(&json(&summary)?)?,
         // Standard output belongs to the job's records, which may be on their way into another program.
         Output::Text => console::say(&summary::render(&summary)),
@@ -78,8 +77,8 @@ fn run(run: &RunArgs, args: &Args) -> Result<u8> {
 }
 
 /// The plan of the job file that is named, or else of that in the savepoint.
-fn plan(run: &RunArgs, args: &Args) -> Result<Plan> {
-    let overrides = Overrides { parallelism: run.parallelism, host_file: args.host_file.clone() };
+fn plan(run: &RunArgs, defaults: Defaults) -> Result<Plan> {
+    let overrides = Overrides { parallelism: run.parallelism, defaults };
     match &run.file {
         Some(file) => config::load(file, &overrides),
         None => plan_inside(run.restore.from.as_deref().unwrap_or_default(), &overrides),
@@ -104,18 +103,13 @@ fn plan_inside(savepoint: &str, overrides: &Overrides) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The plan of a job file.
-fn load(job: &JobFile, args: &Args) -> Result<Plan> {
-    config::load(&job.file, &Overrides { parallelism: job.parallelism, host_file: args.host_file.clone() })
-}
-
-fn validate(file: &JobFile, args: &Args) -> Result<u8> {
-    let plan = load(file, args)?;
+fn validate(file: &JobFile, host_file: &HostFile, output: Output) -> Result<u8> {
+    let plan = config::load(&file.file, &Overrides { parallelism: file.parallelism, defaults: host_file.read()? })?;
     let report = job::validate(&plan)?;
-    if args.output == Output::Text {
+    if output == Output::Text {
         console::print(&format!("job `{}` in {} is valid", plan.name, plan.file.display()))?;
     }
-    answer(&report, args.output)
+    answer(&report, output)
 }
 
 fn inspect(file: &Location, output: Output) -> Result<u8> {
@@ -124,17 +118,17 @@ fn inspect(file: &Location, output: Output) -> Result<u8> {
 
 /// A directory is the job's own, below that of all jobs; a name that is neither of a directory nor of a file is taken for a host's job; and
 /// everything else for a job file.
-fn checkpoints(job: &Location, host: &HostArgs, args: &Args) -> Result<u8> {
+fn checkpoints(job: &Location, host_file: &HostFile, host: &HostArgs, output: Output) -> Result<u8> {
     let listing = match job {
         Location::Path(file) if file.is_dir() => job::checkpoints_in(job)?,
         Location::Path(name) if !file_is_meant(name) => history::checkpoints(&name.to_string_lossy(), host)?,
         Location::Path(file) => {
-            let plan = load(&JobFile { file: file.clone(), parallelism: None }, args)?;
+            let plan = config::load(file, &Overrides { parallelism: None, defaults: host_file.read()? })?;
             job::checkpoints(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name)?
         }
         bucket => job::checkpoints_in(bucket)?,
     };
-    match args.output {
+    match output {
         Output::Json => console::print(&json(&listing)?)?,
         Output::Text => console::print(&checkpoints::render(&listing))?,
     }

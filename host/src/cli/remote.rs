@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::args::{Args, DeployArgs, HostArgs, JobArgs, Output, RescaleArgs, StopArgs, SwapArgs, WayBackArg};
+use super::args::{DeployArgs, HostArgs, JobArgs, Output, RescaleArgs, StopArgs, SwapArgs, WayBackArg};
 use super::client::{Client, part};
 use super::text::table;
 use super::{answer, components, console, json, plan, savepoints};
@@ -13,9 +13,9 @@ use crate::plan::{ComponentRef, Location};
 use crate::service::{JobDetails, JobOverview, JobState};
 
 /// Pushes what the host does not have, and has the job begin.
-pub(super) fn deploy(args: &DeployArgs, all: &Args) -> Result<u8> {
+pub(super) fn deploy(args: &DeployArgs, output: Output) -> Result<u8> {
     // Faults in the job file are found here, where it lies.
-    let plan = plan(&args.job, all)?;
+    let plan = plan(&args.job, args.host_file.read()?)?;
     let client = Client::new(&args.host)?;
     let begin = args.job.restore.options(args.job.fresh);
     let request = DeployRequest {
@@ -32,9 +32,9 @@ pub(super) fn deploy(args: &DeployArgs, all: &Args) -> Result<u8> {
     };
     let deployed: JobDetails = client.post("/v1/jobs", &request)?;
     if args.detach {
-        return told(deployed, all.output);
+        return told(deployed, output);
     }
-    begun(client.wait(&path(&plan.name), |job: &JobDetails| job.overview.state != JobState::Created)?, all.output)
+    begun(client.wait(&path(&plan.name), |job: &JobDetails| job.overview.state != JobState::Created)?, output)
 }
 
 /// A path as the host understands it, which runs in another directory.

@@ -1,10 +1,9 @@
 //! Savepoints, asked for from outside.
 
 use super::answer;
-use super::args::{Output, StopArgs};
+use super::args::{Output, SavepointArgs, SavepointCommand, StopArgs, Target};
 use super::client::{Client, part};
 use super::remote::{absolute, has_ended, path};
-use super::savepoint_args::{SavepointArgs, SavepointCommand, Target};
 use crate::api::{SavepointRequest, StopRequest, Triggered};
 use crate::error::{Error, Kind, Result};
 use crate::job;

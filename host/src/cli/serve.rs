@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::args::{Args, Output, ServeArgs};
+use super::args::{Output, ServeArgs};
 use super::console;
 use crate::api::{Guard, Listen, Serving};
 use crate::error::{Error, Kind, Result};
@@ -10,17 +10,18 @@ use crate::job::{self, Signals};
 use crate::service::{Host, LogReader};
 
 /// Serves until the first signal, then has all jobs take a last checkpoint. A second signal ends the process at once.
-pub(super) fn serve(args: &ServeArgs, log: LogReader, all: &Args) -> Result<u8> {
+pub(super) fn serve(args: &ServeArgs, log: LogReader, output: Output) -> Result<u8> {
     let runtime = job::runtime()?;
     // In this order: where it can't listen, no job begins.
     let listen = Listen { address: args.listen, guard: Guard::new(args.token.read()?.as_deref()), tls: args.tls.clone().both() };
     let serving = runtime.block_on(Serving::listen(listen))?;
     // Before jobs begin, so that they are stopped as they should be.
     let mut signals = runtime.block_on(async { Signals::new() })?;
-    let host = Host::open(&args.data_dir, all.host_file.as_deref(), log)?;
+    // Once, so that no job begins with other settings than those before it, or fails for good because the file is being changed.
+    let host = Host::open(&args.data_dir, args.host_file.read()?, log)?;
     let address = serving.address()?;
     console::say(&format!("serving on {address}"));
-    if all.output == Output::Json {
+    if output == Output::Json {
         console::print(&serde_json::json!({ "address": address }).to_string())?;
     }
     runtime.block_on(async {

@@ -9,7 +9,10 @@ use crate::job::{FailedAttempt, Outcome, Summary};
 
 /// The summary of a run: how it ended, records by node, checkpoints.
 pub(super) fn render(summary: &Summary) -> String {
-    let parts = [Some(headline(summary)), Some(nodes(summary)), own_metrics(summary), failures(summary), Some(checkpoints(summary))];
+    // None of what it would have done, if the attempt that it tells of is the last that has failed.
+    let has_run = summary.failures.last().is_none_or(|failed| failed.attempt != summary.attempt);
+    let done = |text: fn(&Summary) -> String| has_run.then(|| text(summary));
+    let parts = [Some(headline(summary)), done(nodes), own_metrics(summary), failures(summary), done(checkpoints)];
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
@@ -17,7 +20,7 @@ fn headline(summary: &Summary) -> String {
     let outcome = match (summary.outcome, summary.last_checkpoint) {
         (Outcome::Finished, _) => "finished".to_owned(),
         (Outcome::Stopped, Some(number)) => format!("stopped at checkpoint {number}, to go on when it is run again"),
-        (Outcome::Stopped, None) => "stopped".to_owned(),
+        (Outcome::Stopped, None) => "stopped, to go on when it is run again".to_owned(),
         (Outcome::Cancelled, _) => "cancelled, to go on from its newest checkpoint when it is run again".to_owned(),
     };
     let time = Duration::try_from_secs_f64((summary.seconds * 1000.0).round() / 1000.0).unwrap_or_default();

@@ -11,6 +11,7 @@ use super::setting::{AtLeast, Flag, LocalPath, Pause, Setting, Threshold, Time};
 use crate::plan::{CheckpointSettings, Compression, Location, Mode, OnCancel};
 
 /// `[checkpoint]` as far as it has been read: of the host file first, then of the job file.
+#[derive(Clone, Debug)]
 pub(super) struct Draft {
     /// What needs no more than to be put in the place of its default.
     pub(super) settings: CheckpointSettings,
@@ -21,13 +22,15 @@ pub(super) struct Draft {
     local_recovery_dir: Option<PathBuf>,
 }
 
-impl Draft {
+impl Default for Draft {
     /// Nothing is set as yet.
-    pub(super) fn new() -> Self {
+    fn default() -> Self {
         let settings = CheckpointSettings::new(PathBuf::new().into());
         Draft { settings, dir: None, retry_timeout: None, local_recovery: false, local_recovery_dir: None }
     }
+}
 
+impl Draft {
     /// Puts what is set in the place of what was there. `base` is the directory that paths count from.
     pub(super) fn read(&mut self, section: &mut Section<'_>, base: &Path) {
         let settings = &mut self.settings;

@@ -20,17 +20,11 @@ const MAX_PARALLELISM: u64 = 32_768;
 /// After so many syntax errors the rest is most likely an echo of the first ones, or the file no job file at all.
 const MAX_SYNTAX_ERRORS: usize = 10;
 
-/// What settings are that a job file leaves out: as the host file says, or by themselves.
-pub(super) struct Defaults {
-    pub(super) checkpoint: Draft,
-    pub(super) restart: Restart,
-}
-
-impl Defaults {
-    /// Without a host file.
-    pub(super) fn new() -> Self {
-        Defaults { checkpoint: Draft::new(), restart: Restart::default() }
-    }
+/// What settings are that a job file leaves out: as a host file says, or by themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Defaults {
+    checkpoint: Draft,
+    restart: Restart,
 }
 
 /// The defaults that the host file sets; none if a fault keeps them from being known. `base` is the directory that paths count from.
@@ -40,7 +34,7 @@ pub(super) fn read_host(faults: &Faults, base: &Path) -> Option<Defaults> {
     if !format_is_known(&mut root) {
         return None;
     }
-    let mut defaults = Defaults::new();
+    let mut defaults = Defaults::default();
     if let Some(mut job) = root.section("job") {
         defaults.restart = restart::read(&mut job, &defaults.restart);
         job.finish();
@@ -51,13 +45,13 @@ pub(super) fn read_host(faults: &Faults, base: &Path) -> Option<Defaults> {
 }
 
 /// The plan that the job file describes; none if a fault keeps it from being known. `base` is the directory that paths count from.
-pub(super) fn read(faults: &Faults, base: &Path, defaults: Defaults, overrides: &Overrides) -> Option<Plan> {
+pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Option<Plan> {
     let document = parse(faults)?;
     let mut root = Section::new(faults, &document, "", 0..0);
     if !format_is_known(&mut root) {
         return None;
     }
-    let Defaults { mut checkpoint, restart } = defaults;
+    let Defaults { mut checkpoint, restart } = overrides.defaults.clone();
     let job = job(&mut root, &restart, overrides);
     read_checkpoint(&mut root, base, &mut checkpoint);
     let checkpoint = checkpoint.finish(base);

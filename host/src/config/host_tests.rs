@@ -28,7 +28,8 @@ fn load_both(host: &str, job: &str) -> (Result<Plan>, PathBuf) {
     };
     let host = write("etc/host.toml", format!("format = 1\n{host}"));
     let job = write("jobs/job.toml", format!("format = 1\n[job]\nname = \"j\"\n{job}{NODES}"));
-    (load(&job, &Overrides { host_file: Some(host), ..Overrides::default() }), dir.path().into())
+    let read = load_host(Some(&host)).and_then(|defaults| load(&job, &Overrides { defaults, ..Overrides::default() }));
+    (read, dir.path().into())
 }
 
 /// File, line and message of each fault.
@@ -112,8 +113,6 @@ fn what_contradicts_the_host_file_is_refused_at_the_line_in_the_job_file() {
 #[test]
 fn a_host_file_that_is_not_there_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
-    let job = dir.path().join("job.toml");
-    std::fs::write(&job, "").unwrap();
-    let error = load(&job, &Overrides { host_file: Some(dir.path().join("none.toml")), ..Overrides::default() }).unwrap_err();
+    let error = load_host(Some(&dir.path().join("none.toml"))).unwrap_err();
     assert!(error.message().contains("can't read the host file") && error.help_text().unwrap().contains("--host-file"), "{error}");
 }

@@ -26,15 +26,16 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Kind, Result};
 use crate::plan::Plan;
 use faults::Faults;
-use file::Defaults;
 
-/// What flags of the command line change in a job file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub use file::Defaults;
+
+/// What a job is besides its file: by flags of the command line, and by its host.
+#[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// `-p`: takes the place of `parallelism`.
     pub parallelism: Option<u16>,
-    /// `--host-file`: the file with defaults for what the job file leaves out.
-    pub host_file: Option<PathBuf>,
+    /// For what the job file leaves out.
+    pub defaults: Defaults,
 }
 
 /// Job files are written by people. What is larger was named by mistake, and is not read into memory.
@@ -50,39 +51,31 @@ struct Expected {
 const JOB: Expected = Expected { name: "job file", help: "give the path of the job's TOML file, saved as UTF-8" };
 const HOST: Expected = Expected { name: "host file", help: "give the path of the host's TOML file with `--host-file`, or none" };
 
-/// Reads the job file at `path`, and before it the host file, if there is one. Paths in a file count from the directory that it lies in.
+/// Reads the job file at `path`. Paths in it count from the directory that it lies in.
 ///
 /// # Errors
-/// Of kind [`Kind::Config`]: a file can't be read, or its faults, all of them, in the order in which they stand in the file.
+/// Of kind [`Kind::Config`]: the file can't be read, or its faults, all of them, in the order in which they stand in it.
 pub fn load(path: &Path, overrides: &Overrides) -> Result<Plan> {
     parse(path, text(path)?, overrides)
 }
 
-/// Reads the text of a job file which lies, or might lie, at `path`, and before it the host file, if there is one. Paths in it count from
-/// the directory above.
+/// Reads the text of a job file which lies, or might lie, at `path`. Paths in it count from the directory above.
 ///
 /// # Errors
 /// As [`load`].
 pub fn parse(path: &Path, text: String, overrides: &Overrides) -> Result<Plan> {
-    let defaults = match &overrides.host_file {
-        None => Defaults::new(),
-        Some(host) => defaults(host)?,
-    };
     let (faults, base) = (Faults::new(path, text), base(path, JOB)?);
-    let plan = file::read(&faults, &base, defaults, overrides);
+    let plan = file::read(&faults, &base, overrides);
     faults.into_result(plan)
 }
 
-/// Looks whether the host file at `path` is in order.
+/// Reads the host file at `path`, if there is one. Paths in it count from the directory that it lies in.
 ///
 /// # Errors
 /// As [`load`].
-pub fn check_host(path: &Path) -> Result<()> {
-    defaults(path).map(drop)
-}
-
-fn defaults(host: &Path) -> Result<Defaults> {
-    let (faults, base) = (Faults::new(host, read(host, HOST)?), base(host, HOST)?);
+pub fn load_host(path: Option<&Path>) -> Result<Defaults> {
+    let Some(path) = path else { return Ok(Defaults::default()) };
+    let (faults, base) = (Faults::new(path, read(path, HOST)?), base(path, HOST)?);
     let defaults = file::read_host(&faults, &base);
     faults.into_result(defaults)
 }

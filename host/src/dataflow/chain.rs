@@ -249,7 +249,11 @@ impl ChainTask {
             return Ok(if control.is_last(self.epoch) { Work::Finish } else { Work::Wait });
         }
         let credit = &self.around.credits[self.around.chain as usize][*subtask as usize];
-        if !control.may_read(self.epoch) || credit.is_used_up() || source.has_to_wait(control) || backlog.is_high(activator) {
+        if !control.may_read(self.epoch)
+            || credit.is_used_up()
+            || source.has_to_wait(control)
+            || backlog.is_high(self.around.chain, activator)
+        {
             return Ok(Work::Wait);
         }
         match source.read(self.epoch)? {

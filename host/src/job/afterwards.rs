@@ -8,6 +8,7 @@ use crate::checkpoint::store::{Saved, Store};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Location, Plan};
 
+use super::SavepointOrder;
 use super::prepare::Prepared;
 use super::savepoint::Writing;
 use super::swap::newest_digest;
@@ -20,15 +21,17 @@ pub async fn find_savepoint(plan: &Plan, target: &Location, trigger_id: &str) ->
     store(plan).await?.savepoint_target(target).await?.find(&plan.name, trigger_id).await
 }
 
-/// Takes a savepoint of a job that has stopped or finished, unless it was taken before. Nothing else may happen to the job meanwhile.
+/// Takes a savepoint of a job that has stopped or finished, as `order` says, unless it was taken before. Nothing else may happen to the job
+/// meanwhile.
 ///
 /// # Errors
 /// Kind `Checkpoint` if the job has no checkpoint, or its newest one is broken; `Storage` if something can't be read or written.
-pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, target: &Location, trigger_id: String, with_components: bool) -> Result<Saved> {
+pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, order: &SavepointOrder) -> Result<Saved> {
+    let SavepointOrder { trigger_id, writer, target, with_components, .. } = order;
     let plan = &prepared.plan;
     let store = store(plan).await?;
     let target = store.savepoint_target(target).await?;
-    if let Some(saved) = target.find(&plan.name, &trigger_id).await? {
+    if let Some(saved) = target.find(&plan.name, trigger_id).await? {
         return Ok(saved);
     }
     let nothing = || Error::new(Kind::Checkpoint, format!("job `{}` has no checkpoint", plan.name));
@@ -37,7 +40,16 @@ pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, target: &Location, tri
     let from = super::savepoint::origin(&store, log.run, point.slot);
     let (prepared, manifest) = (Arc::clone(prepared), Arc::new(point.manifest));
     let components = with_components.then(|| prepared.components.iter().flatten().cloned().collect());
-    Writing { store, prepared, manifest, target, trigger_id, from, components }.run().await
+    let (trigger_id, writer, given_up) = (trigger_id.clone(), writer.clone(), Arc::default());
+    Writing { store, prepared, manifest, target, trigger_id, writer, given_up, from, components }.run().await
+}
+
+/// Removes what `writer`, who is gone, has left in `target` of the savepoint that was asked for as `trigger_id`, unless it is whole.
+///
+/// # Errors
+/// Kind `Storage` if something can't be read or removed.
+pub async fn clear_savepoint(plan: &Plan, target: &Location, trigger_id: &str, writer: &str) -> Result<()> {
+    store(plan).await?.clear_savepoint(target, trigger_id, writer).await
 }
 
 /// The digest of an operator's component in the job's newest checkpoint, if it has one.

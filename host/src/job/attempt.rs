@@ -1,7 +1,7 @@
 //! Attempts: one after the other, from what is prepared to the job's end.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -21,7 +21,7 @@ use super::prepare::Prepared;
 use super::settle::Settled;
 use super::strategy::{Next, Strategy};
 use super::swap::{Swaps, Unsettled};
-use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, OwnMetrics, Restored, Summary, discard};
+use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, Restored, Summary, between, discard};
 
 /// The newest attempt of the job whose checkpoints go where `plan` says; none before the first: it is older than all others.
 ///
@@ -82,39 +82,21 @@ pub async fn attempts(
         };
         failures.push(FailedAttempt { attempt, time: clock::wall_text(), error: error.message().into() });
         observer.notice(&Notice::Restarting { attempt, error: error.message().into(), delay });
-        match pause(delay, &prepared.plan.name, orders).await {
+        match between::pause(delay, &prepared.plan.name, orders).await {
             None => {}
-            Some(End::Stop { .. } | End::Drain) => {
-                return Err(for_good(error, Some("it was stopped before the next attempt".into())));
+            Some(End::Drain) => legacy.draining = true,
+            Some(End::Stop { signal }) => {
+                let summary = between::stop(&prepared, legacy.attempt, legacy.claimer, signal).await?;
+                return Ok(Summary { failures, ..summary });
             }
             Some(End::Cancel) => {
                 match legacy.attempt {
                     Some(attempt) => discard(&prepared, attempt, legacy.claimer, &*observer).await,
                     None => discard_cancelled(&prepared, options, &*observer).await,
                 }
-                let summary = nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
+                let summary = Summary::nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
                 return Ok(Summary { failures, ..summary });
             }
-        }
-    }
-}
-
-/// Waits until the next attempt is to begin, or the job is told to end.
-async fn pause(delay: Duration, job: &str, orders: &mut UnboundedReceiver<Order>) -> Option<End> {
-    let over = clock::now() + delay;
-    let refused =
-        |why: &str| Error::new(Kind::Conflict, format!("job `{job}` is between two attempts: {why}")).help("ask again when it runs");
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep_until(over.into()) => return None,
-            Some(order) = orders.recv() => match order {
-                Order::End(end) => return Some(end),
-                Order::Swap(_, reply) => {
-                    // They may have gone.
-                    reply.send(Err(refused("no component can take over"))).unwrap_or(());
-                }
-                Order::Savepoint(order) => order.refuse(refused("there is nothing to take a savepoint of")),
-            },
         }
     }
 }
@@ -136,6 +118,8 @@ struct Legacy {
     history: History,
     /// Whether it has been told to end.
     ending: bool,
+    /// Whether the next one is to drain: the job was told so between the two.
+    draining: bool,
     /// A swap that it was in the middle of.
     unsettled: Option<Unsettled>,
     /// Whether one was looked for that the process before was in the middle of.
@@ -145,7 +129,7 @@ struct Legacy {
 }
 
 /// The store of the job's checkpoints.
-async fn open(plan: &Plan, claimer: u64) -> Result<Store> {
+pub(super) async fn open(plan: &Plan, claimer: u64) -> Result<Store> {
     let settings = &plan.checkpoint;
     let store = Store::open(&settings.dir, &settings.access, &plan.name).await?;
     let store = store.with_memory_threshold(settings.memory_threshold).claiming_as(claimer);
@@ -218,7 +202,7 @@ async fn attempt(
     let Some(mut begun) = begun else {
         swaps.kept().iter().for_each(|kept| observer.notice(kept));
         let attempt = legacy.attempt.unwrap_or(AttemptId::NONE);
-        return Ok(nothing_done(&plan, attempt, Outcome::Finished, started));
+        return Ok(Summary::nothing_done(&plan, attempt, Outcome::Finished, started));
     };
     legacy.attempt = Some(begun.attempt);
     if let Some(FellBack { damage, doubles }) = begun.fell_back.take() {
@@ -247,6 +231,9 @@ async fn attempt(
         swaps,
     };
     let mut controller = Controller::new(parties, &begun, started);
+    if legacy.draining {
+        controller.end_by(End::Drain);
+    }
     let mut ended = controller.run(taken, orders).await;
     (legacy.history, legacy.ending) = (std::mem::take(&mut controller.history), controller.ending.is_some());
     prepared.clone_from(&controller.prepared);
@@ -300,37 +287,6 @@ async fn settle(store: &Store, prepared: &mut Arc<Prepared>, observer: &Arc<dyn 
     };
     let unsettled = legacy.unsettled.take();
     Ok(unsettled.map_or(Swaps::None, |unsettled| unsettled.settle(named, prepared, observer.as_ref())))
-}
-
-/// Of an attempt that had nothing left to do, because the one before it has failed after the last commit, or that was not to begin.
-fn nothing_done(plan: &Plan, attempt: AttemptId, outcome: Outcome, started: Instant) -> Summary {
-    let node = |node: &crate::plan::Node| NodeTotals {
-        uid: node.uid.clone(),
-        kind: node.kind.name(),
-        records_in: 0,
-        records_out: 0,
-        records_failed: 0,
-        own: OwnMetrics::default(),
-    };
-    let metrics = Metrics::new(plan.nodes.len(), plan.parallelism);
-    Summary {
-        job: plan.name.clone(),
-        attempt,
-        outcome,
-        signal: None,
-        restored: None,
-        failures: Vec::new(),
-        parallelism: plan.parallelism,
-        seconds: (clock::now() - started).as_secs_f64(),
-        cpu_seconds: clock::cpu().as_secs_f64(),
-        nodes: plan.nodes.iter().map(node).collect(),
-        checkpoints: 0,
-        failed_checkpoints: 0,
-        last_checkpoint: None,
-        checkpoint_bytes: 0,
-        freezes: metrics.freezes(),
-        slices: metrics.slices(),
-    }
 }
 
 /// Most of what can go wrong once a newer attempt has taken over is a consequence of that, such as files that it has cleared away.

@@ -123,7 +123,7 @@ fn from_run(point: &RestorePoint, log: &Log) -> bool {
 
 /// Publishes what a committed checkpoint of one of the job's runs names. The output of one that was brought from elsewhere is not this
 /// job's to publish. `by` is the attempt that begins from it, if one does.
-async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint, by: Option<AttemptId>) -> Result<()> {
+pub(super) async fn publish(store: &Store, prepared: &Prepared, point: &RestorePoint, by: Option<AttemptId>) -> Result<()> {
     let runs = store.runs().await?;
     let Some(run) = runs.into_iter().find(|&run| store.run_dir(run) == point.run_dir) else { return Ok(()) };
     let mut manifest = point.manifest.clone();

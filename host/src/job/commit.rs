@@ -161,6 +161,9 @@ impl Controller {
                 tracing::warn!("{error}");
             }
         }
+        while let Some(written) = self.savepoints.writers.join_next().await {
+            self.written(written).unwrap_or_else(|error| tracing::warn!("{error}"));
+        }
         let live = Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX, committed: Some(u64::MAX) };
         self.store.list_again();
         collect(&self.store, &live, self.prepared.plan.checkpoint.num_retained).await;

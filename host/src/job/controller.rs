@@ -12,7 +12,7 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use crate::checkpoint::decide::{FileLists, Merged};
 use crate::checkpoint::manifest::{History, Trigger};
 use crate::checkpoint::pending::{Ack, Expected, Part, Pending, Role};
-use crate::checkpoint::store::{Saved, Store};
+use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{Control, Event, Metrics};
 use crate::error::{Error, Kind, Result};
@@ -90,8 +90,6 @@ pub(super) enum Done {
     Collected,
     /// The place of the savepoint with this trigger id.
     Opened(String, Result<Opened>),
-    /// The savepoint with this trigger id.
-    Saved(String, Result<Saved>),
     /// The savepoint that the run owned.
     Removed(Result<()>),
     Checked(Box<Checked>),
@@ -155,13 +153,17 @@ impl Controller {
     /// # Errors
     /// What made it fail. The dataflow is still to be cancelled then.
     pub(super) async fn run(&mut self, events: UnboundedReceiver<Event>, orders: &mut UnboundedReceiver<Order>) -> Result<Outcome> {
-        let ended = self.work(events, orders).await;
+        let mut ended = self.work(events, orders).await;
         match &ended {
             Ok(Outcome::Cancelled) => self.abandon("the job was cancelled").await,
             Ok(Outcome::Finished | Outcome::Stopped) => {}
             Err(error) => {
-                self.savepoints.refuse_all(&error.clone().context("no savepoint was taken, because the attempt has failed"));
                 self.abandon("its attempt has failed").await;
+                self.savepoints.refuse_all(&error.clone().context("no savepoint was taken, because the attempt has failed"));
+                if self.savepoints.stopped() {
+                    tracing::warn!("stopped with a savepoint, after which the attempt has failed: {error}");
+                    ended = Ok(Outcome::Stopped);
+                }
             }
         }
         let ended_first = Error::new(Kind::Conflict, format!("job `{}` has ended before a savepoint was taken", self.prepared.plan.name));
@@ -189,6 +191,7 @@ impl Controller {
             tokio::select! {
                 Some(event) = events.recv() => self.take(event)?,
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.done(joined(done)?)?,
+                Some(written) = self.savepoints.writers.join_next(), if !self.savepoints.writers.is_empty() => self.written(written)?,
                 Some(trouble) = self.trouble.1.recv() => self.fail(trouble.epoch, trouble.error)?,
                 Some(order) = orders.recv() => match order {
                     Order::End(End::Cancel) => return Ok(Outcome::Cancelled),
@@ -345,10 +348,6 @@ impl Controller {
             }
             Done::Opened(trigger_id, opened) => {
                 self.opened(&trigger_id, opened);
-                Ok(())
-            }
-            Done::Saved(trigger_id, saved) => {
-                self.saved(&trigger_id, saved);
                 Ok(())
             }
             Done::Removed(Ok(())) => {

@@ -6,6 +6,7 @@ mod attempt;
 mod begin;
 #[cfg(test)]
 mod begin_tests;
+mod between;
 mod checkpoints;
 mod commit;
 mod controller;
@@ -39,7 +40,7 @@ pub use crate::checkpoint::manifest::{ComponentFacts, Fate};
 pub use crate::checkpoint::paths::savepoint::is_trigger_id;
 pub use crate::checkpoint::store::{Disposed, Saved};
 pub use crate::dataflow::{Metrics, OwnMetrics, Pauses};
-pub use afterwards::{find_savepoint, newest_component, savepoint_of_ended};
+pub use afterwards::{clear_savepoint, find_savepoint, newest_component, savepoint_of_ended};
 pub use attempt::{attempts, discard_cancelled, newest_attempt};
 pub use checkpoints::{checkpoints, checkpoints_in};
 pub use inside::{JobInside, dispose};

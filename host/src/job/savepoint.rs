@@ -3,23 +3,34 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::checkpoint::manifest::{Manifest, Trigger};
 use crate::checkpoint::paths;
 use crate::checkpoint::store::{Contents, Saved, Store, Target, canonical};
+use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::wasm::Component;
 
-use super::controller::{Controller, Done};
+use super::controller::{Controller, Done, joined};
 use super::prepare::Prepared;
 use super::{End, SavepointOrder, Then};
+
+/// So long an attempt that ends waits for those who write savepoints to clear away what they have written. A disk answers within this time.
+const CLEARING: Duration = Duration::from_secs(5);
 
 /// The savepoints that are asked for and not done.
 #[derive(Default)]
 pub(super) struct Savepoints {
     asked: Vec<Asked>,
+    /// Write those whose checkpoint is committed, each known by its trigger id.
+    pub(super) writers: JoinSet<(String, Result<Saved>)>,
+    /// Set when the attempt ends without them.
+    given_up: Arc<AtomicBool>,
     /// One is whole after which the job was to end.
     stopped: bool,
 }
@@ -166,11 +177,13 @@ impl Controller {
                 manifest: Arc::clone(manifest),
                 target: target.clone(),
                 trigger_id: asked.order.trigger_id.clone(),
+                writer: asked.order.writer.clone(),
+                given_up: Arc::clone(&self.savepoints.given_up),
                 from: from.clone(),
                 components: asked.order.with_components.then(|| components.to_vec()),
             };
             asked.stage = Stage::Writing(Arc::clone(manifest));
-            self.tasks.spawn(async move { Ok(Done::Saved(writing.trigger_id.clone(), writing.run().await)) });
+            self.savepoints.writers.spawn(async move { (writing.trigger_id.clone(), writing.run().await) });
         }
     }
 
@@ -181,6 +194,29 @@ impl Controller {
             self.savepoints.asked.iter().filter(|asked| is_of(asked)).map(|asked| asked.order.trigger_id.clone()).collect();
         let error = cause.clone().context(format!("checkpoint {epoch} has failed, and so the savepoint"));
         failed.iter().for_each(|trigger_id| self.saved(trigger_id, Err(error.clone())));
+    }
+
+    /// One who writes a savepoint has come to an end.
+    ///
+    /// # Errors
+    /// Kind `Internal` if it has panicked.
+    pub(super) fn written(&mut self, written: std::result::Result<(String, Result<Saved>), JoinError>) -> Result<()> {
+        let (trigger_id, saved) = joined(written.map(Ok))?;
+        self.saved(&trigger_id, saved);
+        Ok(())
+    }
+
+    /// The attempt ends: whoever writes a savepoint stops, and removes what it has written. One that comes to be whole all the same is; the
+    /// others are still to be refused. After a while they are not waited for any more.
+    pub(super) async fn give_up_savepoints(&mut self) {
+        self.savepoints.given_up.store(true, Ordering::SeqCst);
+        let over = clock::now() + CLEARING;
+        while let Ok(Some(written)) = tokio::time::timeout_at(over.into(), self.savepoints.writers.join_next()).await {
+            if let Ok((trigger_id, Ok(saved))) = written {
+                self.saved(&trigger_id, Ok(saved));
+            }
+        }
+        self.savepoints.writers.abort_all();
     }
 
     /// A savepoint is done, or will not be.
@@ -209,6 +245,8 @@ pub(super) struct Writing {
     pub(super) manifest: Arc<Manifest>,
     pub(super) target: Target,
     pub(super) trigger_id: String,
+    pub(super) writer: String,
+    pub(super) given_up: Arc<AtomicBool>,
     pub(super) from: String,
     /// The components that the manifest names, if they are to be in it.
     pub(super) components: Option<Vec<Arc<Component>>>,
@@ -223,6 +261,8 @@ impl Writing {
         };
         let contents = Contents {
             trigger_id: self.trigger_id,
+            writer: self.writer,
+            given_up: self.given_up,
             from: self.from,
             job_file: plan.text.to_string(),
             directory: plan.base.display().to_string(),

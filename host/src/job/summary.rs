@@ -1,10 +1,12 @@
 //! What a run of a job was, told at its end.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::clock;
 use crate::dataflow::{OwnMetrics, Pauses};
+use crate::plan::{Node, Plan};
 use crate::record::AttemptId;
 
 /// How a run ended, when it did not fail.
@@ -104,6 +106,39 @@ pub struct Summary {
     pub freezes: Pauses,
     /// How long slices of frozen state held them up between later batches.
     pub slices: Pauses,
+}
+
+impl Summary {
+    /// Of a job that had nothing left to do after the attempt, because that has failed after the last commit, or that was not to begin
+    /// another.
+    pub(super) fn nothing_done(plan: &Plan, attempt: AttemptId, outcome: Outcome, started: Instant) -> Self {
+        let node = |node: &Node| NodeTotals {
+            uid: node.uid.clone(),
+            kind: node.kind.name(),
+            records_in: 0,
+            records_out: 0,
+            records_failed: 0,
+            own: OwnMetrics::default(),
+        };
+        Summary {
+            job: plan.name.clone(),
+            attempt,
+            outcome,
+            signal: None,
+            restored: None,
+            failures: Vec::new(),
+            parallelism: plan.parallelism,
+            seconds: (clock::now() - started).as_secs_f64(),
+            cpu_seconds: clock::cpu().as_secs_f64(),
+            nodes: plan.nodes.iter().map(node).collect(),
+            checkpoints: 0,
+            failed_checkpoints: 0,
+            last_checkpoint: None,
+            checkpoint_bytes: 0,
+            freezes: Pauses::default(),
+            slices: Pauses::default(),
+        }
+    }
 }
 
 /// Where a running job stands, for a progress line.

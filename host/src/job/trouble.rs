@@ -96,6 +96,7 @@ impl Controller {
         // Whoever is patient gives up.
         self.patience = watch::Sender::default();
         self.tasks.abort_all();
+        self.give_up_savepoints().await;
         if let Some(Committing { task, .. }) = self.committing.take() {
             match joined(task.await) {
                 Ok(_) => tracing::debug!("the last commit came to its end"),

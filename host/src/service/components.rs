@@ -1,5 +1,6 @@
 //! [`Components`]: the components that a host keeps, by the digest of their content. Each is checked before it is kept, and its name and
-//! version are written last: a file without them is left from a push that did not come to its end.
+//! version are written last: a file without them is left from a push that did not come to its end. The other way round the file is lost: then
+//! the host lacks the component until it is pushed again.
 
 use std::fs;
 use std::io;
@@ -77,15 +78,15 @@ impl Components {
         };
         let facts = serde_json::to_vec_pretty(&kept).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
         let _writing = self.writing();
-        if self.get(&digest)?.is_none() || !path.is_file() {
+        if self.noted(&digest)?.is_none_or(|noted| !self.has_file(&noted)) {
             durable::replace(&path, content).map_err(|error| unusable(&path, &error))?;
         }
         durable::replace(&self.facts(&digest), &facts).map_err(|error| unusable(&path, &error))?;
         Ok(kept)
     }
 
-    /// The component with this digest, if it is kept.
-    pub(super) fn get(&self, digest: &str) -> Result<Option<Kept>> {
+    /// What is written down of the component with this digest.
+    fn noted(&self, digest: &str) -> Result<Option<Kept>> {
         let path = self.facts(digest);
         match fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| unusable(&path, &io::Error::other(error))),
@@ -94,25 +95,61 @@ impl Components {
         }
     }
 
-    /// All of them, from the first pushed to the last.
-    pub(super) fn list(&self) -> Result<Vec<Kept>> {
+    /// Whether its file is there, as long as it was.
+    fn has_file(&self, noted: &Kept) -> bool {
+        fs::metadata(self.path(&noted.digest)).is_ok_and(|file| file.is_file() && file.len() == noted.bytes)
+    }
+
+    /// All that are written down, from the first pushed to the last.
+    fn all(&self) -> Result<Vec<Kept>> {
         let names = names(&self.dir)?;
         let digests = names.iter().filter_map(|name| name.strip_suffix(".json")).filter(|name| is_digest(name));
-        let mut kept = digests.filter_map(|digest| self.get(digest).transpose()).collect::<Result<Vec<_>>>()?;
-        kept.sort_by(|one, other| (&one.pushed, &one.digest).cmp(&(&other.pushed, &other.digest)));
-        Ok(kept)
+        let mut noted = digests.filter_map(|digest| self.noted(digest).transpose()).collect::<Result<Vec<_>>>()?;
+        noted.sort_by(|one, other| (&one.pushed, &one.digest).cmp(&(&other.pushed, &other.digest)));
+        Ok(noted)
+    }
+
+    /// All of them, from the first pushed to the last.
+    pub(super) fn list(&self) -> Result<Vec<Kept>> {
+        Ok(self.all()?.into_iter().filter(|noted| self.has_file(noted)).collect())
+    }
+
+    /// Tells in the log of those whose files are lost.
+    pub(super) fn tell_lost(&self) {
+        match self.all() {
+            Ok(all) => {
+                all.iter().filter(|noted| !self.has_file(noted)).for_each(|lost| tracing::warn!("{}: push it again", self.lost(lost)))
+            }
+            Err(error) => tracing::warn!("which components there are can't be read: {error}"),
+        }
+    }
+
+    fn lost(&self, Kept { digest, name, version, .. }: &Kept) -> Error {
+        let file = self.path(digest);
+        let message = format!("component `{name}@{version}` is lost: {} is missing, or not as long as it was", file.display());
+        Error::new(Kind::NotFound, message).help("push it again with `cofferdam component push`")
     }
 
     /// The component that is meant: by digest, or by name and version, of which the last one pushed counts.
     ///
     /// # Errors
-    /// Kind `NotFound`.
+    /// Kind `NotFound`, also if its file is lost.
     pub(super) fn find(&self, wanted: &ComponentRef) -> Result<Kept> {
+        let noted = self.find_noted(wanted)?;
+        match self.has_file(&noted) {
+            true => Ok(noted),
+            false => Err(self.lost(&noted)),
+        }
+    }
+
+    /// The same, also if its file is lost.
+    ///
+    /// # Errors
+    /// Kind `NotFound`.
+    pub(super) fn find_noted(&self, wanted: &ComponentRef) -> Result<Kept> {
         let found = match wanted {
-            ComponentRef::Digest(digest) => self.get(digest)?,
-            ComponentRef::Version { name, version } => {
-                self.list()?.into_iter().rfind(|kept| kept.name == *name && kept.version == *version)
-            }
+            ComponentRef::Digest(digest) => self.noted(digest)?,
+            ComponentRef::Version { name, version } => self.all()?.into_iter().rfind(|kept| kept.name == *name && kept.version == *version),
             ComponentRef::File(_) => None,
         };
         found.ok_or_else(|| {

@@ -10,8 +10,9 @@ use super::data_dir::unusable;
 use super::savepoints::Saving;
 use super::state::{Fault, JobState};
 use super::swap::Intended;
+use super::unfinished::Unfinished;
 use crate::clock;
-use crate::config::{self, Overrides};
+use crate::config::{self, Defaults, Overrides};
 use crate::durable;
 use crate::error::{Error, Kind, Result};
 use crate::job;
@@ -44,14 +45,17 @@ pub(super) struct Deployment {
     /// The savepoint after which it has stopped, if that is whole.
     #[serde(default)]
     pub(super) saving: Option<Saving>,
+    /// Savepoints of which it is not known what has come of them.
+    #[serde(default)]
+    pub(super) unfinished: Vec<Unfinished>,
     /// A swap of which it is not known what has come of it.
     #[serde(default)]
     pub(super) swap: Option<Intended>,
     /// How it has ended, once it has.
     pub(super) ended: Option<Ended>,
-    /// The host's file with defaults for what the job file leaves out. It is the host's own and not written down with the job.
+    /// For what the job file leaves out. They are the host's own and not written down with the job.
     #[serde(skip)]
-    pub(super) host_file: Option<PathBuf>,
+    pub(super) defaults: Defaults,
 }
 
 /// How a job is to begin, if it has not begun yet.
@@ -134,9 +138,10 @@ impl Deployment {
             deployed,
             wanted: Wanted::Running,
             saving: None,
+            unfinished: Vec::new(),
             swap: None,
             ended: None,
-            host_file: None,
+            defaults: Defaults::default(),
         }
     }
 
@@ -181,9 +186,10 @@ impl Deployment {
             deployed: String::new(),
             wanted: Wanted::Running,
             saving: None,
+            unfinished: Vec::new(),
             swap: None,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
-            host_file: None,
+            defaults: Defaults::default(),
         }
     }
 
@@ -207,7 +213,7 @@ impl Deployment {
 
     /// The plan, with each operator's component where `component` says that its digest lies.
     pub(super) fn plan(&self, component: impl Fn(&str) -> PathBuf) -> Result<Plan> {
-        let overrides = Overrides { parallelism: self.parallelism, host_file: self.host_file.clone() };
+        let overrides = Overrides { parallelism: self.parallelism, defaults: self.defaults.clone() };
         let mut plan = config::parse(&self.file, self.text.clone(), &overrides)?;
         for node in &mut plan.nodes {
             if let NodeKind::Operator(settings) = &mut node.kind {

@@ -17,7 +17,7 @@ use super::log::{LogLine, LogReader};
 use super::swap::Intended;
 use super::view::{JobDetails, JobOverview};
 use crate::clock;
-use crate::config::{self, Overrides};
+use crate::config::{self, Defaults, Overrides};
 use crate::error::{Error, Kind, Result};
 use crate::job::{self, ComponentFacts, ComponentInspection, Listing, SwapReport, WayBack};
 use crate::plan::{ComponentRef, NodeKind, Plan, is_digest};
@@ -78,24 +78,22 @@ pub struct Swap {
 
 impl Host {
     /// Opens a data directory and has all jobs go on that should run. One that can't is told to have failed. What `log` brings is kept
-    /// by job; `host_file` has defaults for what job files leave out.
+    /// by job; `defaults` are for what job files leave out.
     ///
     /// # Errors
-    /// Kind `Config`: the host file has faults; `Storage`: the directory can't be used. Nothing has changed then.
-    pub fn open(data: &Path, host_file: Option<&Path>, log: LogReader) -> Result<Arc<Host>> {
-        // Every job would end for good by it.
-        host_file.map_or(Ok(()), config::check_host)?;
+    /// Kind `Storage`: the directory can't be used. Nothing has changed then.
+    pub fn open(data: &Path, defaults: Defaults, log: LogReader) -> Result<Arc<Host>> {
         let data = DataDir::open(data)?;
         let components = Components::new(data.components());
+        components.tell_lost();
         let cache = job::cache_dir().unwrap_or_else(|| data.cache());
-        let host_file = host_file.map(std::path::absolute).transpose().map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
-        let around = Surroundings { engine: Engine::new(Some(cache))?, components, host_file, closing: AtomicBool::new(false) };
+        let around = Surroundings { engine: Engine::new(Some(cache))?, components, defaults, closing: AtomicBool::new(false) };
         let around = Arc::new(around);
         let mut jobs = BTreeMap::new();
         for name in names(&data.jobs())? {
             let dir = data.jobs().join(&name);
             let deployment = match Deployment::read(&dir) {
-                Ok(Some(deployment)) => Deployment { host_file: around.host_file.clone(), ..deployment },
+                Ok(Some(deployment)) => Deployment { defaults: around.defaults.clone(), ..deployment },
                 // Left from a deployment that was not written down.
                 Ok(None) => continue,
                 Err(error) => {
@@ -109,6 +107,7 @@ impl Host {
         let jobs: Jobs = Arc::new(Mutex::new(jobs));
         let found = Arc::clone(&jobs);
         log.run(move |name| lock(&found).get(name).cloned())?;
+        lock(&jobs).values().for_each(Job::clear_interrupted_beside);
         running.iter().for_each(|job| life::begin(job, &around, None));
         Ok(Arc::new(Host { data, around, jobs, changing: Mutex::default() }))
     }
@@ -188,7 +187,7 @@ impl Host {
             return Err(Error::new(Kind::Request, message).help("leave out `fallback`, or else `fresh` and `from`"));
         }
         self.require_open()?;
-        let overrides = Overrides { parallelism: wanted.parallelism, host_file: self.around.host_file.clone() };
+        let overrides = Overrides { parallelism: wanted.parallelism, defaults: self.around.defaults.clone() };
         let plan = config::parse(&file, wanted.text.clone(), &overrides)?;
         self.existing(&plan.name).map_or(Ok(()), |job| job.require_end())?;
         let named = |error: Error| error.context(format!("job `{}`", plan.name));
@@ -196,7 +195,7 @@ impl Host {
         let Deploy { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, .. } = wanted;
         let begin = Begin { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, since: AttemptId::NONE };
         let mut deployment = Deployment::new(&plan, wanted.text, wanted.parallelism, begin, clock::wall_text());
-        (deployment.components, deployment.host_file) = (components, overrides.host_file);
+        (deployment.components, deployment.defaults) = (components, overrides.defaults);
         let prepared = self.around.prepare(&deployment).map_err(named)?;
         deployment.begin.since = job::block_on(job::newest_attempt(&plan)).map_err(named)?;
 
@@ -357,7 +356,7 @@ impl Host {
     /// Kind `NotFound`; `Conflict` while a job that has not ended runs it.
     pub fn remove(&self, wanted: &ComponentRef) -> Result<Kept> {
         let _changing = lock(&self.changing);
-        let kept = self.component(wanted)?;
+        let kept = self.around.components.find_noted(wanted)?;
         let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
         let user = jobs.iter().find(|job| !job.is_ended() && job.deployed().digests().any(|digest| *digest == kept.digest));
         if let Some(job) = user {
@@ -398,6 +397,6 @@ impl Host {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

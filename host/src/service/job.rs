@@ -33,6 +33,8 @@ pub(super) struct Job {
     live: Mutex<Live>,
     /// Savepoints that were asked for. Held for moments only.
     savepoints: Mutex<Savepoints>,
+    /// Held while what is left of some is removed.
+    pub(super) clearing: Mutex<()>,
     events: Journal,
     log: Journal,
     /// What runs it.
@@ -121,6 +123,7 @@ impl Job {
             deployment: Mutex::new(deployment),
             live,
             savepoints: Mutex::default(),
+            clearing: Mutex::default(),
             events,
             log,
             thread: Mutex::default(),
@@ -201,10 +204,11 @@ impl Job {
     ///
     /// # Errors
     /// Kind `Conflict` if it has not, or a savepoint of it is being taken; `Storage` if it can't be written down.
-    pub(super) fn deploy_again(&self, deployment: Deployment) -> Result<()> {
+    pub(super) fn deploy_again(&self, mut deployment: Deployment) -> Result<()> {
         self.require_end()?;
         let mut current = self.deployment();
         self.require_no_savepoint()?;
+        deployment.unfinished = current.unfinished.clone();
         deployment.write(&self.dir)?;
         *self.live() = Live::new(&deployment);
         *current = deployment;
@@ -217,9 +221,12 @@ impl Job {
     /// Kind `Conflict` if it has not ended, or a savepoint of it is being taken; `Storage` if it can't be removed.
     pub(super) fn forget(&self) -> Result<()> {
         self.require_end()?;
-        let current = self.deployment();
+        let mut current = self.deployment();
         self.require_no_savepoint()?;
-        current.remove(&self.dir)
+        current.remove(&self.dir)?;
+        // Whoever still removes what one has left, writes nothing down any more.
+        current.unfinished.clear();
+        Ok(())
     }
 
     /// Has it end as is wanted. What is wanted already is done already; to cancel overrules all else.
@@ -298,7 +305,22 @@ impl Job {
 
     /// It has ended, and is to be told so from now on.
     pub(super) fn ended(&self, ended: Ended) {
+        self.note_end(&mut self.deployment(), ended);
+    }
+
+    /// The same, unless it was cancelled since it has come to its end: that is still to be done then.
+    pub(super) fn ended_unless_cancelled(&self, ended: Ended) -> bool {
         let mut deployment = self.deployment();
+        let is_cancelled = deployment.wanted == Wanted::Cancelled && matches!(ended.state, JobState::Stopped | JobState::Failed);
+        match (is_cancelled, &ended.error) {
+            (false, _) => self.note_end(&mut deployment, ended),
+            (true, Some(error)) => tracing::error!("failed before it was cancelled: {}", error.message),
+            (true, None) => {}
+        }
+        !is_cancelled
+    }
+
+    fn note_end(&self, deployment: &mut Deployment, ended: Ended) {
         let state = ended.state;
         let why = ended.error.as_ref().map(|fault| format!(": {}", fault.message)).unwrap_or_default();
         self.note(Happened::Ended, format!("{}{why}", state.name()));
@@ -347,6 +369,28 @@ impl Live {
         if let (Some(end), Some(orders)) = (wanted.order(), &self.orders) {
             // When nobody listens any more, it is about to end by itself, and what is wanted is looked at then.
             orders.send(Order::End(end)).unwrap_or(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_is_cancelled_when_it_has_just_stopped_or_failed_is_still_to_be_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        for state in [JobState::Stopped, JobState::Failed] {
+            let ended = |state| Ended { state, time: clock::wall_text(), error: None, summary: None };
+            let deployment = Deployment::unreadable("words", &Error::new(Kind::Internal, "none"));
+            let job = Job::new(dir.path().into(), Deployment { ended: None, ..deployment });
+            job.end(Wanted::Stopped).unwrap();
+            job.end(Wanted::Cancelled).unwrap();
+            assert!(!job.ended_unless_cancelled(ended(state)), "the command was taken");
+            assert_eq!((job.live().state, job.deployed().wanted), (JobState::Cancelling, Wanted::Cancelled));
+            assert!(job.ended_unless_cancelled(ended(JobState::Cancelled)));
+            job.end(Wanted::Stopped).unwrap_err();
+            assert_eq!(job.live().state, JobState::Cancelled);
         }
     }
 }

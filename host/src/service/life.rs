@@ -1,7 +1,6 @@
 //! The life of a job in a host: prepared, run, and once more if that is what is wanted, until it has ended or the host does.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use super::savepoints::is_saved;
 use super::state::{Fault, JobState};
 use super::watcher::Watcher;
 use crate::clock;
+use crate::config::Defaults;
 use crate::error::{Error, Kind, Result};
 use crate::job::{self, Notice, Observer, Order, Outcome, Prepared, Summary};
 use crate::plan::OnCancel;
@@ -28,8 +28,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 pub(super) struct Surroundings {
     pub(super) engine: Engine,
     pub(super) components: Components,
-    /// Defaults for what job files leave out, absolute.
-    pub(super) host_file: Option<PathBuf>,
+    /// For what job files leave out.
+    pub(super) defaults: Defaults,
     /// The host ends: what ends from now on, ends for that reason.
     pub(super) closing: AtomicBool,
 }
@@ -47,13 +47,18 @@ pub(super) fn begin(job: &Arc<Job>, around: &Arc<Surroundings>, prepared: Option
     let (alive, around) = (Arc::clone(job), Arc::clone(around));
     let run = move || {
         let _span = telemetry::job_span(alive.name()).entered();
-        let ended = catch_unwind(AssertUnwindSafe(|| live(&alive, &around, prepared)));
-        let ended = ended.unwrap_or_else(|_| Some(failed(&Error::new(Kind::Internal, "the thread that runs the job panicked"))));
-        if let Some(ended) = ended {
+        let mut prepared = prepared;
+        loop {
+            let Ok(ended) = catch_unwind(AssertUnwindSafe(|| live(&alive, &around, prepared.take()))) else {
+                return alive.ended(failed(&Error::new(Kind::Internal, "the thread that runs the job panicked")));
+            };
+            let Some(ended) = ended else { return };
             if let Err(error) = alive.settle_swap(&alive.deployed()) {
                 tracing::warn!("what has come of a swap when the job ended is unknown: {error}");
             }
-            alive.ended(ended);
+            if alive.ended_unless_cancelled(ended) {
+                return;
+            }
         }
     };
     match std::thread::Builder::new().name(format!("job {}", job.name())).spawn(run) {
@@ -69,7 +74,7 @@ fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepare
         let (deployment, orders) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
         if deployment.wanted == Wanted::Cancelled {
             discard(job, around, &deployment, prepared.take());
-            return Some(ended(JobState::Cancelled, None, None));
+            return Some(ended(JobState::Cancelled, None, last));
         }
         if let Some(saving) = &deployment.saving {
             let saved = is_saved(&deployment, saving).and_then(|saved| match saved {
@@ -98,14 +103,10 @@ fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepare
             Ok(summary) => match (summary.outcome, wanted) {
                 (Outcome::Finished, _) => return Some(done(JobState::Finished, &summary)),
                 (Outcome::Cancelled, _) => return Some(done(JobState::Cancelled, &summary)),
-                // It had come to its stop before.
-                (Outcome::Stopped, Wanted::Cancelled) => {
-                    discard(job, around, &job.deployed(), None);
-                    return Some(done(JobState::Cancelled, &summary));
-                }
                 (Outcome::Stopped, Wanted::Stopped) => return Some(done(JobState::Stopped, &summary)),
                 (Outcome::Stopped, _) if is_closing => return None,
-                // To go on with another parallelism, or to be drained; or with a savepoint, which is then found.
+                // To go on with another parallelism, or to be drained; or with a savepoint, which is then found; or it had come to its stop
+                // before it was cancelled.
                 (Outcome::Stopped, _) => last = serde_json::to_value(summary).ok(),
             },
             Err(error) if is_closing => {

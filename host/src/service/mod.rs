@@ -15,6 +15,7 @@ mod log;
 mod savepoints;
 mod state;
 mod swap;
+mod unfinished;
 mod view;
 mod watcher;
 

@@ -13,6 +13,7 @@ use super::host::Host;
 use super::job::Job;
 use super::life::Surroundings;
 use super::state::{Fault, JobState};
+use super::unfinished::Unfinished;
 use super::view::{Operation, SavepointView, Status, StatusId};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
@@ -52,6 +53,7 @@ struct Asked {
     trigger_id: String,
     target: Location,
     then: Then,
+    writer: String,
     /// Its job had ended, so nothing may happen to that meanwhile.
     of_ended: bool,
     result: Option<std::result::Result<Saved, Fault>>,
@@ -71,8 +73,10 @@ impl Savepoints {
     fn add(&mut self, asked: Asked) {
         self.0.retain(|other| other.trigger_id != asked.trigger_id);
         self.0.push_back(asked);
-        if self.0.len() > REMEMBERED {
-            self.0.pop_front();
+        if self.0.len() > REMEMBERED
+            && let Some(done) = self.0.iter().position(|asked| asked.result.is_some())
+        {
+            self.0.remove(done);
         }
     }
 
@@ -80,6 +84,11 @@ impl Savepoints {
         if let Some(asked) = self.0.iter_mut().find(|asked| asked.trigger_id == trigger_id) {
             asked.result = Some(result);
         }
+    }
+
+    /// Whether somebody in this process writes one, or is about to.
+    pub(super) fn is_under_way(&self, writer: &str) -> bool {
+        self.0.iter().any(|asked| asked.writer == writer && asked.result.is_none())
     }
 
     /// The one that is being taken of the job's last checkpoint, after its end.
@@ -139,14 +148,17 @@ impl Job {
             return if is_same { Ok(asked.trigger_id.clone()) } else { Err(taken().help("ask by another name")) };
         }
         let (reply, told) = oneshot::channel();
-        let order =
-            SavepointOrder { trigger_id: trigger_id.clone(), target, with_components: wanted.with_components, then: wanted.then, reply };
+        let (writer, SavepointWanted { with_components, then, .. }) = (format!("{:016x}\n", clock::entropy()), wanted);
+        let order = SavepointOrder { trigger_id: trigger_id.clone(), writer: writer.clone(), target, with_components, then, reply };
         let of_ended = deployment.ended.as_ref().is_some_and(|ended| matches!(ended.state, JobState::Finished | JobState::Stopped));
-        let asked = Asked { trigger_id: trigger_id.clone(), target: order.target.clone(), then: wanted.then, of_ended, result: None };
+        let asked = Asked { trigger_id: trigger_id.clone(), target: order.target.clone(), then, writer, of_ended, result: None };
         if of_ended {
+            let mut changed = deployment.clone();
+            changed.unfinished.push(Unfinished::of(&order));
+            self.change(&mut deployment, changed)?;
             // Its last checkpoint is all that it ever will be.
             let (around, ended) = (Arc::clone(around), deployment.clone());
-            self.beside(move |_| save_ended(&ended, order, &around))?;
+            self.beside(move |job| save_ended(job, &ended, order, &around))?;
         } else {
             self.order_savepoint(&mut deployment, order)?;
         }
@@ -158,7 +170,7 @@ impl Job {
     }
 
     /// Does something on a thread of its own.
-    fn beside(self: &Arc<Self>, work: impl FnOnce(&Job) + Send + 'static) -> Result<()> {
+    pub(super) fn beside(self: &Arc<Self>, work: impl FnOnce(&Job) + Send + 'static) -> Result<()> {
         let job = Arc::clone(self);
         let work = move || telemetry::job_span(job.name()).in_scope(|| work(&job));
         let spawned = std::thread::Builder::new().name(format!("savepoint of {}", self.name())).spawn(work);
@@ -190,12 +202,13 @@ impl Job {
             let message = format!("job `{}` is about to stop with savepoint `{}`", self.name(), saving.trigger_id);
             return Err(Error::new(Kind::Conflict, message).help("when it has stopped, ask again: it can have another one then"));
         }
+        let mut changed = deployment.clone();
+        changed.unfinished.push(Unfinished::of(&order));
         // One that drains ends as what it is to be, finished; if it does not come so far, nothing has happened.
         if order.then == Then::Stop {
-            let saving = Some(Saving { trigger_id: order.trigger_id.clone(), target: order.target.to_string() });
-            let changed = Deployment { saving, ..deployment.clone() };
-            self.change(deployment, changed)?;
+            changed.saving = Some(Saving { trigger_id: order.trigger_id.clone(), target: order.target.to_string() });
         }
+        self.change(deployment, changed)?;
         let then = match order.then {
             Then::GoOn => "",
             Then::Stop => ", and then to stop",
@@ -218,6 +231,8 @@ impl Job {
             }
         }
         self.savepoints().done(trigger_id, result.map_err(|error| Fault::from(&error)));
+        // If it is whole, there is nothing to do.
+        self.clear_interrupted();
     }
 
     /// The savepoint after which the job was to stop is not there: the job goes on.
@@ -234,14 +249,15 @@ impl Job {
 }
 
 /// Takes a savepoint of a job that has ended.
-fn save_ended(deployment: &Deployment, order: SavepointOrder, around: &Surroundings) {
-    let SavepointOrder { trigger_id, target, with_components, reply, .. } = order;
+fn save_ended(job: &Job, deployment: &Deployment, order: SavepointOrder, around: &Surroundings) {
+    // The same one may have been interrupted.
+    job.clear_interrupted();
     let saved = around.prepare(deployment).and_then(|prepared| {
         let prepared = Arc::new(prepared);
-        job::block_on(job::savepoint_of_ended(&prepared, &target, trigger_id, with_components))
+        job::block_on(job::savepoint_of_ended(&prepared, &order))
     });
     // Nobody may wait any more.
-    reply.send(saved).unwrap_or(());
+    order.reply.send(saved).unwrap_or(());
 }
 
 /// Whether the savepoint is whole after which a job was to stop.

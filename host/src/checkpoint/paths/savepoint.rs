@@ -5,6 +5,7 @@
 //!     state/3-41/count.1-41.2.merged.state     state, with the paths that it has within a run
 //!     components/<digest>.wasm                 an operator's component
 //!     job.toml                                 the job file
+//!     writer                                   who writes it, until it is whole
 //!     manifest.json                            the manifest, which comes last: without it this is no savepoint
 //! ```
 //!
@@ -18,6 +19,9 @@ pub const MANIFEST: &str = "manifest.json";
 /// The job file, within a savepoint.
 pub const JOB_FILE: &str = "job.toml";
 
+/// What says who writes it, within a savepoint that is not whole.
+pub const WRITER: &str = "writer";
+
 /// What a path within a savepoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavepointPath {
@@ -29,6 +33,8 @@ pub enum SavepointPath {
     Component,
     /// A state file.
     State,
+    /// What says who writes it.
+    Writer,
     /// Nothing of ours: to be named, and left alone.
     Foreign,
 }
@@ -65,6 +71,7 @@ pub fn classify(path: &str) -> SavepointPath {
     match path {
         MANIFEST => SavepointPath::Manifest,
         JOB_FILE => SavepointPath::JobFile,
+        WRITER => SavepointPath::Writer,
         _ if is_component(path) => SavepointPath::Component,
         _ if matches!(super::classify(path), RunPath::State(_)) => SavepointPath::State,
         _ => SavepointPath::Foreign,

@@ -88,9 +88,9 @@ impl Store {
                 continue;
             }
             if let RunChoice::After(last) = choice
-                && self.taken_over(last, &log)
+                && let Some(newer) = self.fence(last, &log).await?
             {
-                return Err(self.newer_run(last.run).await?.unwrap_or_else(|| self.fenced(&log)));
+                return Err(newer);
             }
             let (slot, attempt) = (log.last_slot() + 1, AttemptId { run, attempt: next_attempt(&log)? });
             let (created, token) = (clock::wall_text(), format!("{:016x}{:016x}", self.claimer, clock::entropy()));
@@ -156,6 +156,17 @@ impl Store {
         let is_own = |entry: &LogEntry| matches!(entry, LogEntry::Claim(claim) if claim.token.starts_with(&own));
         let is_others = |entry: &LogEntry| entry.attempt().attempt > attempt.attempt && !is_own(entry);
         newest.run > attempt.run || newest.entries.values().flatten().any(is_others)
+    }
+
+    /// The error for an attempt from which somebody else has taken over, as [`Store::taken_over`] finds; none if nobody has.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if the directory can't be read.
+    pub async fn fence(&self, attempt: AttemptId, newest: &Log) -> Result<Option<Error>> {
+        match self.taken_over(attempt, newest) {
+            true => Ok(Some(self.newer_run(attempt.run).await?.unwrap_or_else(|| self.fenced(newest)))),
+            false => Ok(None),
+        }
     }
 
     /// The error for an attempt of `run` if there is a newer run.

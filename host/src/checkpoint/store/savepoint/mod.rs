@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod write;
 
 use bytes::Bytes;

@@ -1,6 +1,7 @@
 //! Savepoints on real directories: whole or not there, in one piece wherever they are, and gone only as a whole.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempDir;
 
@@ -26,6 +27,8 @@ fn contents(trigger_id: &str, from: &str) -> Contents {
     let components = [(digest(), Bytes::from_static(b"wasm"))];
     Contents {
         trigger_id: trigger_id.into(),
+        writer: "a test".into(),
+        given_up: Arc::default(),
         from: from.into(),
         job_file: "format = 1\n".into(),
         directory: "/jobs".into(),
@@ -129,6 +132,7 @@ async fn one_without_a_manifest_is_none_and_can_be_cleared_away_for_good() {
     // Whoever was still writing it can't finish it.
     let savepoint = find(&dir).await.unwrap();
     savepoint.0.put(paths::MANIFEST, Bytes::from_static(DISPOSED)).await.unwrap();
+    assert_eq!(target.find("words", "5f").await.unwrap(), None);
     let late = store.save(&manifest, &target, contents("5f", "")).await.unwrap_err();
     assert!(late.message().contains("manifest.json exists already"), "{late}");
     let disposed = savepoint.dispose().await.unwrap();
@@ -159,6 +163,50 @@ async fn a_savepoint_of_the_same_name_stays_whole() {
     let error = store.save(&manifest, &target, other).await.unwrap_err();
     assert!(error.message().contains("manifest.json exists already"), "{error}");
     assert_eq!(find(&path(&saved.path)).await.unwrap().describe().await.unwrap().broken, []);
+}
+
+#[tokio::test]
+async fn it_has_one_writer_and_what_that_leaves_is_removed_and_nothing_else() {
+    let (_dir, store, _attempt, target, saved) = taken().await;
+    let (_, manifest) = newest(&store).await;
+    let dir = path(&saved.path);
+    assert!(!dir.join(paths::WRITER).exists(), "it is whole");
+    find(&dir).await.unwrap().dispose().await.unwrap();
+    let of = |writer: &str| Contents { writer: writer.into(), ..contents("5f", "") };
+
+    // Somebody is in the middle of it.
+    let first = SavepointDir(target.place(paths_dir(&dir)));
+    first.take("first").await.unwrap();
+    first.0.put(paths::JOB_FILE, Bytes::from_static(b"the first's")).await.unwrap();
+    let second = store.save(&manifest, &target, of("second")).await.unwrap_err();
+    assert!(second.message().ends_with("is being written by somebody else, or was left by a host that was killed"), "{second}");
+    store.clear_savepoint(&target_dir(&dir), "5f", "second").await.unwrap();
+    assert_eq!(std::fs::read(dir.join(paths::JOB_FILE)).unwrap(), b"the first's");
+    // It is gone, and a file is somebody else's.
+    std::fs::write(dir.join("notes.txt"), b"mine").unwrap();
+    store.clear_savepoint(&target_dir(&dir), "5f", "first").await.unwrap();
+    assert_eq!(names(&dir), ["notes.txt"]);
+    // What nobody says is his, is nobody's to remove.
+    std::fs::write(dir.join(paths::JOB_FILE), b"whose?").unwrap();
+    let error = store.save(&manifest, &target, of("second")).await.unwrap_err();
+    assert!(error.message().ends_with("has files of a savepoint that was not written to its end"), "{error}");
+    assert_eq!(std::fs::read(dir.join(paths::JOB_FILE)).unwrap(), b"whose?");
+    std::fs::remove_file(dir.join(paths::JOB_FILE)).unwrap();
+
+    let given_up = Contents { given_up: Arc::new(true.into()), ..of("second") };
+    store.save(&manifest, &target, given_up).await.unwrap_err();
+    assert_eq!(names(&dir), ["notes.txt"]);
+    let saved = store.save(&manifest, &target, of("second")).await.unwrap();
+    store.clear_savepoint(&target_dir(&dir), "5f", "second").await.unwrap();
+    assert_eq!(target.find("words", "5f").await.unwrap(), Some(saved), "it is whole, and stays");
+}
+
+fn paths_dir(dir: &Path) -> &str {
+    dir.file_name().unwrap().to_str().unwrap()
+}
+
+fn target_dir(dir: &Path) -> Location {
+    dir.parent().unwrap().into()
 }
 
 #[tokio::test]

@@ -1,11 +1,13 @@
 //! Writing a savepoint: state, components and job file first, each durable, then the manifest, where nothing is: that is the commit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::SavepointDir;
+use super::{DISPOSED, SavepointDir};
 use crate::checkpoint::decide::{Merge, bases, savepoint};
 use crate::checkpoint::manifest::{JobFilePart, LogEntry, Manifest, SavepointPart, StateFile, render};
 use crate::checkpoint::paths::savepoint as paths;
@@ -18,13 +20,17 @@ use crate::plan::Location;
 
 /// A directory in which savepoints can be written.
 #[derive(Clone)]
-pub struct Target(Place);
+pub struct Target(pub(super) Place);
 
 /// What goes into a savepoint besides state.
 #[derive(Clone, Debug)]
 pub struct Contents {
     /// By which name it was asked for.
     pub trigger_id: String,
+    /// By this whoever writes it is known from all others.
+    pub writer: String,
+    /// Once this is set it is not gone on with.
+    pub given_up: Arc<AtomicBool>,
     /// Where its checkpoint's manifest lies.
     pub from: String,
     /// The text of the job file,
@@ -69,7 +75,8 @@ impl Store {
     /// Makes a savepoint of a committed checkpoint, of whose files none may be deleted meanwhile.
     ///
     /// # Errors
-    /// [`Kind::Storage`] if something can't be read or written, [`Kind::Checkpoint`] if something is damaged. Then there is no savepoint;
+    /// [`Kind::Storage`] if something can't be read or written, or somebody else writes it; [`Kind::Checkpoint`] if something is damaged;
+    /// [`Kind::Conflict`] if it was given up. Then there is no savepoint, nor anything that was written of it, as far as that can be removed;
     /// only if it was the manifest that could not be written, it may be there all the same, and is whole.
     pub async fn save(&self, manifest: &Manifest, target: &Target, contents: Contents) -> Result<Saved> {
         let to = target.place(&paths::dir(&manifest.job, manifest.checkpoint, &contents.trigger_id));
@@ -78,34 +85,32 @@ impl Store {
             _ => error,
         };
         let to = SavepointDir(to);
-        if to.0.get(paths::MANIFEST).await?.is_some() {
-            let message = format!(
-                "{} exists already: a savepoint of the same name was written there, or is being removed",
-                to.0.dir.join(paths::MANIFEST)
-            );
-            return Err(Error::new(Kind::Storage, message).help("choose another place, or ask for it by another name"));
-        }
+        to.take(&contents.writer).await?;
+        let writer = contents.writer.clone();
         let whole = match self.write(manifest, &to.0, contents).await {
             Ok(whole) => whole,
             Err(error) => {
                 // Without a manifest it is nothing. What is left of it all the same can be disposed of.
-                if let Ok(None) = to.0.get(paths::MANIFEST).await {
-                    to.delete(&[]).await.unwrap_or_default();
-                }
+                to.give_up(&writer).await.unwrap_or_else(|left| tracing::warn!("{} is left unfinished: {left}", to.0.dir));
                 return Err(help(error));
             }
         };
-        let text = render(&LogEntry::Checkpoint(whole.clone())).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
-        to.0.put(paths::MANIFEST, text.into()).await.map_err(help)?;
+        to.finish().await;
         to.keep_if_whole(&whole).await?;
         Ok(Saved::of(&to.0.dir, &whole))
     }
 
-    /// Writes all of a savepoint but its manifest, and returns that.
+    /// Writes all of a savepoint, its manifest last, which is returned.
     async fn write(&self, manifest: &Manifest, to: &Place, contents: Contents) -> Result<Manifest> {
+        let given_up = contents.given_up;
+        let go_on = || match given_up.load(Ordering::SeqCst) {
+            false => Ok(()),
+            true => Err(Error::new(Kind::Conflict, "the savepoint was given up")),
+        };
         let from = self.place(manifest.attempt.run);
         let mut files: BTreeMap<String, Vec<StateFile>> = BTreeMap::new();
         for base in bases(manifest) {
+            go_on()?;
             let written = match whole(&base) {
                 Some(file) => {
                     let path = base.outputs[0].path.clone();
@@ -117,17 +122,23 @@ impl Store {
             files.entry(base.operator).or_default().extend(written);
         }
         for file in manifest.operators.iter().flat_map(|operator| &operator.operator_state) {
+            go_on()?;
             to.put(&file.path, read_checked(&from, Named::from(file)).await?).await?;
         }
         let has_components = contents.components.is_some();
         for (digest, bytes) in contents.components.into_iter().flatten() {
+            go_on()?;
             to.put(&paths::component(&digest), bytes).await?;
         }
         let (bytes, checksum) = (contents.job_file.len() as u64, checksum(contents.job_file.as_bytes()));
         to.put(paths::JOB_FILE, contents.job_file.into()).await?;
         let job_file = JobFilePart { directory: contents.directory, bytes, checksum };
         let part = SavepointPart { trigger_id: contents.trigger_id, from: contents.from, job_file, has_components };
-        Ok(savepoint(manifest, files, part))
+        let whole = savepoint(manifest, files, part);
+        let text = render(&LogEntry::Checkpoint(whole.clone())).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+        go_on()?;
+        to.put(paths::MANIFEST, text.into()).await?;
+        Ok(whole)
     }
 }
 
@@ -141,14 +152,15 @@ impl Target {
         let names = objects.dirs().await.map_err(|error| unreadable(dir, &error))?;
         for name in names.iter().filter(|name| paths::is_dir_of(name, job, trigger_id)) {
             let found = SavepointDir(self.place(name));
-            if found.0.get(paths::MANIFEST).await?.is_some() {
+            // One that is being removed is none.
+            if found.0.get(paths::MANIFEST).await?.is_some_and(|manifest| manifest != DISPOSED) {
                 return Ok(Some(Saved::of(&found.0.dir, &found.manifest().await?)));
             }
         }
         Ok(None)
     }
 
-    fn place(&self, name: &str) -> Place {
+    pub(super) fn place(&self, name: &str) -> Place {
         Place::new(self.0.objects.clone(), name.into(), self.0.dir.join(name))
     }
 }

@@ -5,56 +5,49 @@ use std::ffi::OsStr;
 use clap::Subcommand;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use super::args::HostArgs;
+use super::host::HostArgs;
 use crate::plan::Location;
 
-pub(super) const SAVEPOINT_EXAMPLES: &str = "\
-Examples:
-  cofferdam savepoint words s3://bucket/savepoints
-  cofferdam stop words --savepoint savepoints --drain
-  cofferdam run -s savepoints/savepoint-words-41-5f00ff
-  cofferdam savepoint dispose savepoints/savepoint-words-41-5f00ff";
-
 #[derive(Debug, clap::Args)]
-pub(super) struct SavepointArgs {
+pub(in crate::cli) struct SavepointArgs {
     #[command(subcommand)]
-    pub(super) command: Option<SavepointCommand>,
+    pub(in crate::cli) command: Option<SavepointCommand>,
 
     /// The job's name
     #[arg(value_name = "JOB", required = true)]
-    pub(super) job: Option<String>,
+    pub(in crate::cli) job: Option<String>,
 
     /// The directory in which it gets one of its own, a path or a URL; without it, the job file's `savepoint-dir`
     #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().try_map(|text| lasting(&text)))]
-    pub(super) dir: Option<Location>,
+    pub(in crate::cli) dir: Option<Location>,
 
     #[command(flatten)]
-    pub(super) target: Target,
+    pub(in crate::cli) target: Target,
 
     #[command(flatten)]
-    pub(super) host: HostArgs,
+    pub(in crate::cli) host: HostArgs,
 }
 
 /// A place where things stay when processes end.
-pub(super) fn lasting(text: &OsStr) -> Result<Location, String> {
+pub(in crate::cli) fn lasting(text: &OsStr) -> Result<Location, String> {
     text.to_str().map_or_else(|| Ok(Location::Path(text.into())), Location::lasting)
 }
 
 /// What a savepoint is to be.
 #[derive(Debug, clap::Args)]
-pub(super) struct Target {
-    /// By which name to ask for it, letters and digits: asked for again by this name, it is not taken again
+pub(in crate::cli) struct Target {
+    /// Ask for the savepoint by this name, of letters and digits: asked for again by the same name, it is not taken twice
     #[arg(long, value_name = "ID")]
-    pub(super) trigger_id: Option<String>,
+    pub(in crate::cli) trigger_id: Option<String>,
 
-    /// Leave the operators' components out of it
+    /// Leave the operators' components out of the savepoint
     #[arg(long)]
-    pub(super) without_components: bool,
+    pub(in crate::cli) without_components: bool,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum SavepointCommand {
-    /// Removes a savepoint, or what an interrupted one has left; nothing else
+pub(in crate::cli) enum SavepointCommand {
+    /// Removes a savepoint, or what is left of one that was not written to its end; nothing else
     Dispose {
         /// Its directory or its manifest: a path or a URL
         #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]

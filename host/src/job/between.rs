@@ -1,0 +1,86 @@
+//! Between two attempts: a job waits until the next one is to begin, and may be told to end meanwhile.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::checkpoint::decide::{RestorePoint, restore_point};
+use crate::checkpoint::store::Store;
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::record::AttemptId;
+
+use super::attempt::open;
+use super::begin::publish;
+use super::prepare::Prepared;
+use super::{End, Order, Outcome, Summary};
+
+/// Waits until the next attempt is to begin, or the job is told to end.
+pub(super) async fn pause(delay: Duration, job: &str, orders: &mut UnboundedReceiver<Order>) -> Option<End> {
+    let over = clock::now() + delay;
+    let refused =
+        |why: &str| Error::new(Kind::Conflict, format!("job `{job}` is between two attempts: {why}")).help("ask again when it runs");
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep_until(over.into()) => return None,
+            Some(order) = orders.recv() => match order {
+                Order::End(end) => return Some(end),
+                Order::Swap(_, reply) => {
+                    // They may have gone.
+                    reply.send(Err(refused("no component can take over"))).unwrap_or(());
+                }
+                Order::Savepoint(order) => order.refuse(refused("there is nothing to take a savepoint of")),
+            },
+        }
+    }
+}
+
+/// Ends a job that was told to stop after the attempt `last`, if one has begun: it has its newest checkpoint to go on from. What is
+/// committed is published, since `last` may have failed in the middle of that.
+///
+/// # Errors
+/// Kind `Fenced` if somebody else has taken over; why a last commit, with which nothing is left to go on, could not be published.
+pub(super) async fn stop(prepared: &Prepared, last: Option<AttemptId>, claimer: u64, signal: Option<i32>) -> Result<Summary> {
+    let began = clock::now();
+    let ended = |outcome, last_checkpoint| {
+        let signal = signal.filter(|_| outcome == Outcome::Stopped);
+        let nothing = Summary::nothing_done(&prepared.plan, last.unwrap_or(AttemptId::NONE), outcome, began);
+        Summary { signal, last_checkpoint, ..nothing }
+    };
+    let Some(last) = last else { return Ok(ended(Outcome::Stopped, None)) };
+    let found = async {
+        let store = open(&prepared.plan, claimer).await?;
+        let point = newest(&store, last).await?;
+        Ok::<_, Error>(point.map(|point| (store, point)))
+    };
+    let (store, point) = match found.await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(ended(Outcome::Stopped, None)),
+        Err(error) if error.kind() == Kind::Fenced => return Err(error),
+        // It may be why attempts fail, and is no reason to begin another.
+        Err(error) => {
+            tracing::warn!("stopped, though its newest checkpoint can't be read: {error}");
+            return Ok(ended(Outcome::Stopped, None));
+        }
+    };
+    let checkpoint = Some(point.manifest.checkpoint);
+    match publish(&store, prepared, &point, None).await {
+        Ok(()) if point.manifest.finished => Ok(ended(Outcome::Finished, checkpoint)),
+        Ok(()) => Ok(ended(Outcome::Stopped, checkpoint)),
+        Err(error) if point.manifest.finished => Err(error),
+        Err(error) => {
+            tracing::warn!("stopped, and what its newest checkpoint has still to publish is published when it goes on: {error}");
+            Ok(ended(Outcome::Stopped, checkpoint))
+        }
+    }
+}
+
+/// The newest checkpoint of a run whose newest attempt is `last`, if it has one.
+async fn newest(store: &Store, last: AttemptId) -> Result<Option<RestorePoint>> {
+    let newest = store.runs().await?.last().copied().unwrap_or(last.run);
+    let log = store.log(newest).await?;
+    match store.fence(last, &log).await? {
+        Some(newer) => Err(newer),
+        None => restore_point(&log, log.last_slot() + 1),
+    }
+}
