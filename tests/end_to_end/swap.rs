@@ -45,11 +45,11 @@ fn host<'a>(place: &'a Place, parallelism: &str) -> Host<'a> {
 }
 
 /// The arguments of a swap.
-fn swap<'a>(operator: &'a str, component: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub fn swap<'a>(operator: &'a str, component: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["swap", "job", operator, component], more].concat()
 }
 
-fn file(component: &str) -> String {
+pub fn file(component: &str) -> String {
     guest(component).to_string_lossy().into_owned()
 }
 
@@ -99,7 +99,7 @@ fn newest_digest(place: &Place, operator: &str) -> Value {
 }
 
 /// The digest of what the job runs in an operator, as the host tells it.
-fn runs(host: &Host<'_>, operator: &str) -> Value {
+pub fn runs(host: &Host<'_>, operator: &str) -> Value {
     let components = host.describe("job")["components"].as_array().expect("components").clone();
     components.iter().find(|other| other["operator"] == operator).expect("the operator")["digest"].clone()
 }
@@ -113,7 +113,7 @@ fn finish(host: &Host<'_>, place: &Place, job: &JobFile) {
 }
 
 /// Waits until something is told of the job, and returns what.
-fn told(host: &Host<'_>, event: &str) -> String {
+pub fn told(host: &Host<'_>, event: &str) -> String {
     until(&format!("{event} of the job"), || {
         let (_, answer) = host.http("GET", "/v1/jobs/job/events", "");
         let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
@@ -374,7 +374,7 @@ fn state_goes_from_version_to_version_and_back(seed: u64, settings: &str) {
 }
 
 /// The same component with another digest: a custom section more.
-fn variant(place: &Place, component: &str) -> String {
+pub fn variant(place: &Place, component: &str) -> String {
     let bytes = fs::read(guest(component)).expect("it was built");
     place.write("variant.wasm", [&bytes[..], &[0, 3, 1, b'n', 0]].concat());
     place.path("variant.wasm").to_string_lossy().into_owned()
