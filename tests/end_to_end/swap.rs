@@ -13,6 +13,8 @@ use crate::ports;
 use crate::sums;
 
 const LINES: u64 = 60_000;
+/// What version 2 can exceed, and version 1 does not.
+const LIMITS: &str = "{ time = \"1s\", memory = \"16MiB\", emitted = \"2MiB\" }";
 const GOOD: &str = "config = { bad = 1000000000, how = \"panic\" }";
 
 /// Lines `key,number` are told by version 1 of `tally`; version 2 does the same until it fails.
@@ -157,48 +159,62 @@ fn a_component_takes_over_at_a_barrier_and_stays() {
 
 #[test]
 fn a_component_that_fails_is_taken_back_where_it_is() {
-    for (seed, how, reason) in [(64, "panic", "panicked: 60"), (65, "trap", "trapped: "), (66, "error", "rejected a record: 60")] {
-        let settings = format!("config = {{ bad = 6000, how = {how:?} }}");
-        let (place, input) = place(seed, &job("rate = 1000", &settings));
-        let mut host = host(&place, "2");
-        let old = runs(&host, "tally");
-        let report = host.json(&swap("tally", &file("fixture-tally-v2"), &[]));
-        assert_eq!(report["outcome"], "swapped");
-        let told = told(&host, "taken-back");
-        let goes_on = "operator `tally` goes on with the component that it had instead of `tally` 0.1.0 (";
-        assert!(told.starts_with(goes_on) && told.contains(": record 0x") && told.contains(reason), "{reason:?} is missing in {told}");
-        host.wait_until("job", "the end of the swap", |details| details["swap"].is_null());
-        assert_eq!((runs(&host, "tally"), &host.describe("job")["swaps"]["taken-back"]), (old.clone(), &1.into()));
-        let newest = place.newest(1);
-        host.running().wait_until("a checkpoint", || place.newest(1) > newest + 1);
-        assert_eq!(newest_digest(&place, "tally"), old);
-        let details = host.describe("job");
-        assert_eq!((&details["attempt"], &details["state"]), (&1.into(), &"RUNNING".into()), "nothing was begun again: {details}");
-        let end = position(&place, &report["checkpoint"]);
-        finish(&host, &place, &job("", &settings));
-        let versions = versions(&place, &input, how);
-        assert!(versions[..end].iter().all(|version| version == "v1"));
-        assert!(versions[end..end + 1000].iter().all(|version| version == "v2"));
-        assert!(versions[6000..].iter().all(|version| version == "v1"), "it has failed on the first of these");
-    }
+    is_taken_back_where_it_is(64, "panic", [": record 0x", "panicked: 60"]);
+    is_taken_back_where_it_is(65, "trap", [": record 0x", "trapped: "]);
+    is_taken_back_where_it_is(66, "error", [": record 0x", "rejected a record: 60"]);
+}
+
+#[test]
+fn a_component_that_exceeds_a_limit_is_taken_back_where_it_is() {
+    // Which record it was is not looked for where each try would take its time.
+    is_taken_back_where_it_is(84, "loop", ["operator `tally`, subtask ", "ran longer than its time limit of 1s (limits.time)"]);
+    is_taken_back_where_it_is(85, "allocate", [": record 0x", "used more than its memory limit of 16 MiB (limits.memory)"]);
+    is_taken_back_where_it_is(86, "emit", [": record 0x", "emitted more in one call than its limit of 2 MiB (limits.emitted)"]);
+}
+
+fn is_taken_back_where_it_is(seed: u64, how: &str, reasons: [&str; 2]) {
+    let settings = format!("config = {{ bad = 6000, how = {how:?} }}\nlimits = {LIMITS}");
+    let (place, input) = place(seed, &job("rate = 1000", &settings));
+    let mut host = host(&place, "2");
+    let old = runs(&host, "tally");
+    let report = host.json(&swap("tally", &file("fixture-tally-v2"), &[]));
+    assert_eq!(report["outcome"], "swapped");
+    let told = told(&host, "taken-back");
+    let goes_on = "operator `tally` goes on with the component that it had instead of `tally` 0.1.0 (";
+    assert!(told.starts_with(goes_on) && reasons.iter().all(|reason| told.contains(reason)), "{reasons:?} are missing in {told}");
+    host.wait_until("job", "the end of the swap", |details| details["swap"].is_null());
+    assert_eq!((runs(&host, "tally"), &host.describe("job")["swaps"]["taken-back"]), (old.clone(), &1.into()));
+    let newest = place.newest(1);
+    host.running().wait_until("a checkpoint", || place.newest(1) > newest + 1);
+    assert_eq!(newest_digest(&place, "tally"), old);
+    let details = host.describe("job");
+    assert_eq!((&details["attempt"], &details["state"]), (&1.into(), &"RUNNING".into()), "nothing was begun again: {details}");
+    let end = position(&place, &report["checkpoint"]);
+    finish(&host, &place, &job("", &settings));
+    let versions = versions(&place, &input, how);
+    assert!(versions[..end].iter().all(|version| version == "v1"));
+    assert!(versions[end..end + 1000].iter().all(|version| version == "v2"));
+    assert!(versions[6000..].iter().all(|version| version == "v1"), "it has failed on the first of these");
 }
 
 #[test]
 fn a_component_that_fails_is_taken_back_to_the_checkpoint_before_it() {
-    let settings = "config = { bad = 9000, how = \"trap\" }";
-    let (place, input) = place(67, &job("rate = 1500", settings));
-    let host = host(&place, "2");
-    let old = runs(&host, "tally");
-    let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--way-back", "rewind"]));
-    let end = position(&place, &report["checkpoint"]);
-    let told = told(&host, "taken-back");
-    assert!(told.contains(": record 0x") && told.contains("trapped: "), "{told}");
-    host.wait_until("job", "another attempt", |details| details["attempt"] == 2 && details["state"] == "RUNNING");
-    let details = host.describe("job");
-    assert_eq!((&details["restored-from"], runs(&host, "tally")), (&report["checkpoint"], old), "{details}");
-    assert!(is_over(&host));
-    finish(&host, &place, &job("", settings));
-    assert!(end < 9000 && versions(&place, &input, "rewind").iter().all(|version| version == "v1"), "nothing of version 2 was published");
+    for (seed, how, reason) in [(67, "trap", "trapped: "), (87, "loop", "ran longer than its time limit of 1s (limits.time)")] {
+        let settings = format!("config = {{ bad = 9000, how = {how:?} }}\nlimits = {LIMITS}");
+        let (place, input) = place(seed, &job("rate = 1500", &settings));
+        let host = host(&place, "2");
+        let old = runs(&host, "tally");
+        let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--way-back", "rewind"]));
+        let end = position(&place, &report["checkpoint"]);
+        let told = told(&host, "taken-back");
+        assert!(told.contains(": record 0x") && told.contains(reason), "{told}");
+        host.wait_until("job", "another attempt", |details| details["attempt"] == 2 && details["state"] == "RUNNING");
+        let details = host.describe("job");
+        assert_eq!((&details["restored-from"], runs(&host, "tally")), (&report["checkpoint"], old), "{details}");
+        assert!(is_over(&host));
+        finish(&host, &place, &job("", &settings));
+        assert!(end < 9000 && versions(&place, &input, how).iter().all(|version| version == "v1"), "nothing of version 2 was published");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! For tests: does what version 1 does, with its states declared in another order; and fails from a given number on in a given way.
 
+use std::hint::black_box;
+
 use cofferdam_sdk::prelude::*;
 use serde::Deserialize;
 
@@ -29,6 +31,12 @@ enum How {
     Trap,
     /// Returns an error.
     Error,
+    /// Never comes back.
+    Loop,
+    /// Takes memory until there is none.
+    Allocate,
+    /// Emits some MiB.
+    Emit,
 }
 
 #[operator]
@@ -47,17 +55,30 @@ impl Tally {
         self.last.set(number);
         out.emit(format_args!("{number},{},{},{last},v2", meta.key(), self.count.get().unwrap_or(0)));
         match &self.config {
-            Some(Config { bad, how }) if number >= *bad => fail(*how, number),
+            Some(Config { bad, how }) if number >= *bad => fail(*how, number, out),
             _ => Ok(()),
         }
     }
 }
 
-fn fail(how: How, number: u64) -> Result<()> {
+fn fail(how: How, number: u64, out: &mut Output<String>) -> Result<()> {
     match how {
         How::Panic => panic!("{number} is too much"),
         How::Trap => trap(),
         How::Error => bail!("{number} is not for me"),
+        How::Loop => loop {
+            black_box(number);
+        },
+        How::Allocate => {
+            let mut taken = Vec::new();
+            loop {
+                taken.push(black_box(vec![1u8; 1 << 20]));
+            }
+        }
+        How::Emit => {
+            out.emit("x".repeat(4 << 20));
+            Ok(())
+        }
     }
 }
 
