@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::evolve;
 use crate::harness::{Host, JobFile, Manifest, Place, Random, Running, assert_lines, guest, until};
@@ -139,6 +139,7 @@ fn a_component_takes_over_at_a_barrier_and_stays() {
         assert!(report["states"].as_array().unwrap().iter().all(|state| state["fate"] == "same"), "{report}");
         assert_eq!((&report["outcome"], &report["from"]["digest"]), (&"swapped".into(), &old), "{report}");
         assert_eq!(report["subtasks-us"].as_array().unwrap().len(), 2, "{report}");
+        assert_eq!(report["new-outputs"], json!(["seen"]), "{report}");
         host.wait_until("job", "the end of the probation", |details| details["swap"].is_null());
         assert_eq!(runs(&host, "tally"), report["to"]["digest"]);
         // The same once more is nothing to do.
@@ -259,7 +260,8 @@ fn with_rewind_nothing_is_published_until_the_probation_is_over() {
 
 #[test]
 fn a_component_that_rejects_more_records_than_the_old_one_is_taken_back() {
-    let settings = "config = { bad = 6000, how = \"error\" }\non-error = \"skip\"";
+    let settings = "config = { bad = 6000, how = \"error\" }\non-error = \"dead-letter\"";
+    let job = |rate: &str, settings: &str| job(rate, settings).file_sink("letters", &["tally.dead-letter"]);
     for (seed, more, way_back, words, lost) in [
         (69, "", "forward", " records have failed, and 0 of ", 10..3000),
         (80, "max-errors = 2", "forward", "more than 2 records have failed within a minute", 3..3000),
@@ -275,6 +277,8 @@ fn a_component_that_rejects_more_records_than_the_old_one_is_taken_back() {
         finish(&host, &place, &job("", &settings));
         let failed = input.len() as u64 - place.lines("out").len() as u64;
         assert!(lost.contains(&failed), "some records are lost to the component, and not all: {failed}");
+        let letters = place.lines("letters");
+        assert_eq!(letters.iter().filter(|letter| letter.contains(" is not for me")).count() as u64, failed, "{letters:?}");
     }
 }
 

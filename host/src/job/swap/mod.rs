@@ -150,12 +150,15 @@ impl Swapping {
     }
 
     fn report(&self, outcome: SwapOutcome) -> SwapReport {
+        let [from, to] = [&self.old, &self.candidate.to].map(|version| &version.component);
+        let new_outputs = to.descriptor().outputs.iter().skip(from.descriptor().outputs.len());
         SwapReport {
             operator: self.request.operator.clone(),
             outcome,
-            from: component_facts(&self.old.component),
-            to: component_facts(&self.candidate.to.component),
+            from: component_facts(from),
+            to: component_facts(to),
             states: self.candidate.states.clone(),
+            new_outputs: new_outputs.map(|output| output.name.clone()).collect(),
             probation_ms: self.request.probation.as_millis() as u64,
             way_back: self.request.way_back,
             checkpoint: self.first,

@@ -102,6 +102,8 @@ pub struct SwapReport {
     pub to: ComponentFacts,
     /// What becomes of each of its states.
     pub states: Vec<StateReport>,
+    /// Outputs that it has and the one before has not: nothing is connected to them.
+    pub new_outputs: Vec<String>,
     /// How long the old component stays at hand, in milliseconds.
     pub probation_ms: u64,
     /// What follows if the new one fails meanwhile.

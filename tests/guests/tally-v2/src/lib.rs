@@ -1,4 +1,5 @@
-//! For tests: does what version 1 does, with its states declared in another order; and fails from a given number on in a given way.
+//! For tests: does what version 1 does, with its states declared in another order and an output more; and fails from a given number on in a
+//! given way.
 
 use std::hint::black_box;
 
@@ -47,13 +48,14 @@ impl Tally {
         Ok(())
     }
 
-    /// A line `number,key,count,last,v2`. Fails when all is done.
+    /// A line `number,key,count,last,v2`, and the number on the other output. Fails when all is done.
     #[input]
-    fn numbers(&mut self, number: u64, meta: &Meta<String>, out: &mut Output<String>) -> Result<()> {
+    fn numbers(&mut self, number: u64, meta: &Meta<String>, out: &mut Output<String>, seen: &mut Output<u64>) -> Result<()> {
         self.count.add(1);
         let last = self.last.get().map_or("-".into(), |last| last.to_string());
         self.last.set(number);
         out.emit(format_args!("{number},{},{},{last},v2", meta.key(), self.count.get().unwrap_or(0)));
+        seen.emit(number);
         match &self.config {
             Some(Config { bad, how }) if number >= *bad => fail(*how, number, out),
             _ => Ok(()),
