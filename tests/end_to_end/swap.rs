@@ -393,6 +393,34 @@ fn state_goes_from_version_to_version_and_back(seed: u64, settings: &str) {
     evolve::check(&place.lines("out"), &input, &ends);
 }
 
+#[test]
+fn how_far_a_migration_has_come_is_told() {
+    const KEYS: u64 = 20_000;
+    let input: Vec<String> = (0..6 * KEYS).map(|number| format!("key-{},{number}", number % KEYS)).collect();
+    let place = Place::new(&job("rate = 8000", ""));
+    place.write_lines("input.txt", &input);
+    let mut host = host(&place, "2");
+    host.running().wait_until("all keys", || place.lines("out").len() as u64 > KEYS);
+    assert!(host.describe("job")["migration"].is_null());
+    let component = file("fixture-tally-v3");
+    let mut command = host.start(&swap("tally", &component, &["--way-back", "rewind", "--probation", "100ms", "--output", "json"]));
+    let mut told_of = Value::Null;
+    command.wait_until("a migration is told of", || {
+        told_of = host.describe("job")["migration"].clone();
+        !told_of.is_null()
+    });
+    let [values, of] = ["values", "of"].map(|name| told_of[name].as_u64().expect("a number"));
+    assert!(values <= of && (1..=KEYS).contains(&of), "{told_of}");
+    let report = command.wait().succeeds().json();
+    assert_eq!((&report["outcome"], &report["migrated"]), (&"swapped".into(), &KEYS.into()), "{report}");
+    assert!(told(&host, "swapped").contains("; 20000 values were migrated; on probation for 100ms"));
+    host.wait_until("job", "the end of the probation", |details| details["swap"].is_null() && details["migration"].is_null());
+    let end = position(&place, &report["checkpoint"]);
+    host.wait_for("job", "FINISHED");
+    let versions = versions(&place, &input, "migrated");
+    assert!(versions[..end].iter().all(|version| version == "v1") && versions[end..].iter().all(|version| version == "v3"));
+}
+
 /// The same component with another digest: a custom section more.
 pub fn variant(place: &Place, component: &str) -> String {
     let bytes = fs::read(guest(component)).expect("it was built");

@@ -33,6 +33,16 @@ struct Queue {
 }
 
 impl KeyedState {
+    /// How many values of a state there are to be rewritten, those that have expired among them.
+    pub fn values(&self, state: usize) -> u64 {
+        let table = &self.tables[state];
+        let live = table.slots.iter().filter(|slot| slot.live);
+        match table.kind {
+            StateKind::List => live.map(|slot| list::elements(slot.value()).count() as u64).sum(),
+            _ => live.count() as u64,
+        }
+    }
+
     /// Rewrites all values of a state: `rewrite` makes of a column of old values one of as many new ones. Of a list these are its
     /// elements, of a map the values of its fields. Stamps are kept; what has expired at the time `now` is removed. Returns how many
     /// values there were. All of it must be in memory.

@@ -110,6 +110,8 @@ pub struct SwapReport {
     pub way_back: WayBack,
     /// The last checkpoint of the old component, once it is done.
     pub checkpoint: Option<u64>,
+    /// How many values were rewritten for it, once it is done.
+    pub migrated: u64,
     /// For how long each subtask had no component, in microseconds: from the old one's last call until the new one took calls.
     pub subtasks_us: Vec<u64>,
 }
