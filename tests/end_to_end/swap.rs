@@ -323,40 +323,25 @@ fn on_disk_a_component_takes_over_what_it_reads_as_it_is() {
 }
 
 #[test]
-fn on_disk_a_component_that_would_have_to_migrate_is_refused_and_nothing_stops() {
-    let input = sums::input(&mut Random::new(83), 0, LINES);
-    let on_disk = |job: JobFile| job.state("backend = \"disk\"\nmemory = \"64KiB\"");
-    let place = Place::new(&on_disk(evolve::job("v1", ["rate = 2000", "rate = 50"])));
-    place.write_lines("input.txt", &input);
-    place.write_lines("rules.txt", evolve::rules());
-    let mut host = place.host();
-    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
-    host.running().wait_until("a checkpoint", || place.newest(1) > 2);
-    let words = ["operator `evolve`, whose state lies on disk, can't change over while the job runs", "would have to be migrated"];
-    let refused = host.cofferdam(&swap("evolve", &file("fixture-evolve-v2"), &["--probation", "0s"]));
-    refused.ends_with(4).says(&words);
-    let newest = place.newest(1);
-    host.running().wait_until("a checkpoint", || place.newest(1) > newest);
-    assert_eq!((host.describe("job")["attempt"].clone(), is_over(&host)), (1.into(), true));
-    finish(&host, &place, &on_disk(evolve::job("v1", evolve::FAST)));
-    evolve::check(&place.lines("out"), &input, &[("v1", [input.len(), evolve::rules().len()])]);
-}
-
-#[test]
 fn state_goes_from_version_to_version_and_back_while_the_job_runs() {
-    state_goes_from_version_to_version_and_back(71, "");
+    state_goes_from_version_to_version_and_back(71, "", "");
 }
 
 #[test]
 fn state_goes_from_version_to_version_and_back_however_checkpoints_are_kept() {
     let settings = "incremental = false\nmemory-threshold = \"20KiB\"\nlocal-recovery = true\nlocal-recovery-dir = \"local\"";
-    state_goes_from_version_to_version_and_back(79, settings);
+    state_goes_from_version_to_version_and_back(79, settings, "");
 }
 
-fn state_goes_from_version_to_version_and_back(seed: u64, settings: &str) {
+#[test]
+fn state_on_disk_goes_from_version_to_version_and_back_while_the_job_runs() {
+    state_goes_from_version_to_version_and_back(83, "", "backend = \"disk\"\nmemory = \"64KiB\"");
+}
+
+fn state_goes_from_version_to_version_and_back(seed: u64, settings: &str, state: &str) {
     let input = sums::input(&mut Random::new(seed), 0, LINES);
     let settings = format!("interval = \"40ms\"\ndir = \"checkpoints\"\nnum-retained = 10000\n{settings}");
-    let slow = evolve::job("v1", ["rate = 2000", "rate = 50"]).checkpoint(&settings);
+    let slow = evolve::job("v1", ["rate = 2000", "rate = 50"]).checkpoint(&settings).state(state);
     let place = Place::new(&slow);
     place.write_lines("input.txt", &input);
     place.write_lines("rules.txt", evolve::rules());
@@ -388,7 +373,7 @@ fn state_goes_from_version_to_version_and_back(seed: u64, settings: &str) {
     to(&mut host, "v2-back", "v3", &["--probation", "0s"]);
     some_more(&mut host);
     assert_eq!(host.describe("job")["attempt"], 1);
-    finish(&host, &place, &evolve::job("v3", evolve::FAST).checkpoint(&settings));
+    finish(&host, &place, &evolve::job("v3", evolve::FAST).checkpoint(&settings).state(state));
     ends.push(("v3", [input.len(), evolve::rules().len()]));
     evolve::check(&place.lines("out"), &input, &ends);
 }

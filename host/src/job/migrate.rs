@@ -1,5 +1,5 @@
 //! [`Migration`]: at a restore or a swap, what another version of an operator's component has written becomes what this one reads. All of
-//! it happens in memory; at a restore, before anything of the job is touched.
+//! it happens in memory, for all of it has to be in the next snapshot; at a restore, before anything of the job is touched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::dataflow::Version;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Limits, StateDescriptor};
 use crate::record::Column;
-use crate::state::{Lists, Maps, SubtaskState, Unwritten, rewrite_elements};
+use crate::state::{ColdFault, Lists, Maps, SubtaskState, Unwritten, rewrite_elements};
 use crate::wasm::{Cause, Failure, Migrator};
 
 use super::states::Occasion;
@@ -97,11 +97,15 @@ impl Migration {
         Ok(())
     }
 
-    /// Rewrites all state of a subtask as it is in memory, and has it count as not saved. Calls the guest.
+    /// Rewrites all state of a subtask, wherever it lies, and has it count as not saved. Calls the guest.
     ///
     /// # Errors
-    /// As [`Migration::rewrite`].
+    /// As [`Migration::rewrite`], and when the store on disk fails.
     pub(super) fn rewrite_all(&self, state: &mut SubtaskState) -> Result<()> {
+        state.keyed.take_in_all().map_err(|fault| {
+            let message = format!("operator `{}`: taking its state into memory, to migrate it: {fault}", self.operator);
+            Error::new(Kind::Storage, message).help(ColdFault::HELP)
+        })?;
         let mut migrator = self.migrator();
         for migrating in self.states.iter().filter(|migrating| !migrating.from.kind.is_keyed()) {
             let rewritten = state.operator.rewrite(migrating.kept, &mut |values| migrate(&mut migrator, migrating, values));

@@ -40,7 +40,7 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
     edges(prepared, node, old, new)?;
     let kept = (&*runs.arrangement.states, old.state_key_schema());
     let migrating = compare(uid, kept, new, Occasion::Swap)?;
-    on_disk(uid, settings, &runs.arrangement.states, &migrating, new)?;
+    on_disk(uid, settings, &runs.arrangement.states, new)?;
     let to = Version { arrangement: runs.arrangement.taken_over_by(&new.states), component: Arc::new(component) };
     let states = fates(runs, to.component.descriptor());
     let migration = Some(migrating).filter(|migrating| !migrating.is_empty());
@@ -53,25 +53,15 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
     Ok(Candidate { to, migration, states })
 }
 
-/// After a migration all state of the operator is written anew, from memory; and a store on disk is made where an attempt begins.
-fn on_disk(
-    uid: &str,
-    settings: &OperatorSettings,
-    kept: &[StateDescriptor],
-    migrating: &[(usize, StateDescriptor)],
-    new: &Descriptor,
-) -> Result<()> {
-    if settings.state.backend == Backend::Memory {
+/// A store on disk is made where an attempt begins, for operators that have state by key.
+fn on_disk(uid: &str, settings: &OperatorSettings, kept: &[StateDescriptor], new: &Descriptor) -> Result<()> {
+    let is_keyed = |state: &StateDescriptor| state.kind.is_keyed();
+    if settings.state.backend == Backend::Memory || kept.iter().any(is_keyed) || !new.states.iter().any(is_keyed) {
         return Ok(());
     }
-    let is_keyed = |state: &StateDescriptor| state.kind.is_keyed();
-    let why = match migrating.first().filter(|_| kept.iter().any(is_keyed)) {
-        Some((_, state)) => format!("state `{}` would have to be migrated, and all that lies on disk written anew", state.name),
-        None if new.states.iter().any(is_keyed) && !kept.iter().any(is_keyed) => "it has no store on disk for state by key".to_owned(),
-        None => return Ok(()),
-    };
-    Err(Error::new(Kind::Component, format!("operator `{uid}`, whose state lies on disk, can't change over while the job runs: {why}"))
-        .help("stop the job and begin it again with the new component: a restore sees to it"))
+    let message =
+        format!("operator `{uid}`, whose state is to lie on disk, can't change over while the job runs: it has had no state by key");
+    Err(Error::new(Kind::Component, message).help("stop the job and begin it again with the new component: a restore sees to it"))
 }
 
 /// Ports are numbered by their place, and records on their way are for a number. Outputs to which nothing is connected may come and go
