@@ -117,6 +117,8 @@ mod sums;
 #[cfg(test)]
 mod swap;
 #[cfg(test)]
+mod swap_flights;
+#[cfg(test)]
 mod takeover;
 #[cfg(test)]
 mod tools;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::evolve;
 use crate::harness::{Host, JobFile, Manifest, Place, Random, Running, assert_lines, guest, until};
@@ -13,6 +13,8 @@ use crate::ports;
 use crate::sums;
 
 const LINES: u64 = 60_000;
+/// What version 2 can exceed, and version 1 does not.
+const LIMITS: &str = "{ time = \"1s\", memory = \"16MiB\", emitted = \"2MiB\" }";
 const GOOD: &str = "config = { bad = 1000000000, how = \"panic\" }";
 
 /// Lines `key,number` are told by version 1 of `tally`; version 2 does the same until it fails.
@@ -45,11 +47,11 @@ fn host<'a>(place: &'a Place, parallelism: &str) -> Host<'a> {
 }
 
 /// The arguments of a swap.
-fn swap<'a>(operator: &'a str, component: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub fn swap<'a>(operator: &'a str, component: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["swap", "job", operator, component], more].concat()
 }
 
-fn file(component: &str) -> String {
+pub fn file(component: &str) -> String {
     guest(component).to_string_lossy().into_owned()
 }
 
@@ -99,7 +101,7 @@ fn newest_digest(place: &Place, operator: &str) -> Value {
 }
 
 /// The digest of what the job runs in an operator, as the host tells it.
-fn runs(host: &Host<'_>, operator: &str) -> Value {
+pub fn runs(host: &Host<'_>, operator: &str) -> Value {
     let components = host.describe("job")["components"].as_array().expect("components").clone();
     components.iter().find(|other| other["operator"] == operator).expect("the operator")["digest"].clone()
 }
@@ -113,7 +115,7 @@ fn finish(host: &Host<'_>, place: &Place, job: &JobFile) {
 }
 
 /// Waits until something is told of the job, and returns what.
-fn told(host: &Host<'_>, event: &str) -> String {
+pub fn told(host: &Host<'_>, event: &str) -> String {
     until(&format!("{event} of the job"), || {
         let (_, answer) = host.http("GET", "/v1/jobs/job/events", "");
         let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
@@ -137,6 +139,7 @@ fn a_component_takes_over_at_a_barrier_and_stays() {
         assert!(report["states"].as_array().unwrap().iter().all(|state| state["fate"] == "same"), "{report}");
         assert_eq!((&report["outcome"], &report["from"]["digest"]), (&"swapped".into(), &old), "{report}");
         assert_eq!(report["subtasks-us"].as_array().unwrap().len(), 2, "{report}");
+        assert_eq!(report["new-outputs"], json!(["seen"]), "{report}");
         host.wait_until("job", "the end of the probation", |details| details["swap"].is_null());
         assert_eq!(runs(&host, "tally"), report["to"]["digest"]);
         // The same once more is nothing to do.
@@ -157,48 +160,62 @@ fn a_component_takes_over_at_a_barrier_and_stays() {
 
 #[test]
 fn a_component_that_fails_is_taken_back_where_it_is() {
-    for (seed, how, reason) in [(64, "panic", "panicked: 60"), (65, "trap", "trapped: "), (66, "error", "rejected a record: 60")] {
-        let settings = format!("config = {{ bad = 6000, how = {how:?} }}");
-        let (place, input) = place(seed, &job("rate = 1000", &settings));
-        let mut host = host(&place, "2");
-        let old = runs(&host, "tally");
-        let report = host.json(&swap("tally", &file("fixture-tally-v2"), &[]));
-        assert_eq!(report["outcome"], "swapped");
-        let told = told(&host, "taken-back");
-        let goes_on = "operator `tally` goes on with the component that it had instead of `tally` 0.1.0 (";
-        assert!(told.starts_with(goes_on) && told.contains(": record 0x") && told.contains(reason), "{reason:?} is missing in {told}");
-        host.wait_until("job", "the end of the swap", |details| details["swap"].is_null());
-        assert_eq!((runs(&host, "tally"), &host.describe("job")["swaps"]["taken-back"]), (old.clone(), &1.into()));
-        let newest = place.newest(1);
-        host.running().wait_until("a checkpoint", || place.newest(1) > newest + 1);
-        assert_eq!(newest_digest(&place, "tally"), old);
-        let details = host.describe("job");
-        assert_eq!((&details["attempt"], &details["state"]), (&1.into(), &"RUNNING".into()), "nothing was begun again: {details}");
-        let end = position(&place, &report["checkpoint"]);
-        finish(&host, &place, &job("", &settings));
-        let versions = versions(&place, &input, how);
-        assert!(versions[..end].iter().all(|version| version == "v1"));
-        assert!(versions[end..end + 1000].iter().all(|version| version == "v2"));
-        assert!(versions[6000..].iter().all(|version| version == "v1"), "it has failed on the first of these");
-    }
+    is_taken_back_where_it_is(64, "panic", [": record 0x", "panicked: 60"]);
+    is_taken_back_where_it_is(65, "trap", [": record 0x", "trapped: "]);
+    is_taken_back_where_it_is(66, "error", [": record 0x", "rejected a record: 60"]);
+}
+
+#[test]
+fn a_component_that_exceeds_a_limit_is_taken_back_where_it_is() {
+    // Which record it was is not looked for where each try would take its time.
+    is_taken_back_where_it_is(84, "loop", ["operator `tally`, subtask ", "ran longer than its time limit of 1s (limits.time)"]);
+    is_taken_back_where_it_is(85, "allocate", [": record 0x", "used more than its memory limit of 16 MiB (limits.memory)"]);
+    is_taken_back_where_it_is(86, "emit", [": record 0x", "emitted more in one call than its limit of 2 MiB (limits.emitted)"]);
+}
+
+fn is_taken_back_where_it_is(seed: u64, how: &str, reasons: [&str; 2]) {
+    let settings = format!("config = {{ bad = 6000, how = {how:?} }}\nlimits = {LIMITS}");
+    let (place, input) = place(seed, &job("rate = 1000", &settings));
+    let mut host = host(&place, "2");
+    let old = runs(&host, "tally");
+    let report = host.json(&swap("tally", &file("fixture-tally-v2"), &[]));
+    assert_eq!(report["outcome"], "swapped");
+    let told = told(&host, "taken-back");
+    let goes_on = "operator `tally` goes on with the component that it had instead of `tally` 0.1.0 (";
+    assert!(told.starts_with(goes_on) && reasons.iter().all(|reason| told.contains(reason)), "{reasons:?} are missing in {told}");
+    host.wait_until("job", "the end of the swap", |details| details["swap"].is_null());
+    assert_eq!((runs(&host, "tally"), &host.describe("job")["swaps"]["taken-back"]), (old.clone(), &1.into()));
+    let newest = place.newest(1);
+    host.running().wait_until("a checkpoint", || place.newest(1) > newest + 1);
+    assert_eq!(newest_digest(&place, "tally"), old);
+    let details = host.describe("job");
+    assert_eq!((&details["attempt"], &details["state"]), (&1.into(), &"RUNNING".into()), "nothing was begun again: {details}");
+    let end = position(&place, &report["checkpoint"]);
+    finish(&host, &place, &job("", &settings));
+    let versions = versions(&place, &input, how);
+    assert!(versions[..end].iter().all(|version| version == "v1"));
+    assert!(versions[end..end + 1000].iter().all(|version| version == "v2"));
+    assert!(versions[6000..].iter().all(|version| version == "v1"), "it has failed on the first of these");
 }
 
 #[test]
 fn a_component_that_fails_is_taken_back_to_the_checkpoint_before_it() {
-    let settings = "config = { bad = 9000, how = \"trap\" }";
-    let (place, input) = place(67, &job("rate = 1500", settings));
-    let host = host(&place, "2");
-    let old = runs(&host, "tally");
-    let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--way-back", "rewind"]));
-    let end = position(&place, &report["checkpoint"]);
-    let told = told(&host, "taken-back");
-    assert!(told.contains(": record 0x") && told.contains("trapped: "), "{told}");
-    host.wait_until("job", "another attempt", |details| details["attempt"] == 2 && details["state"] == "RUNNING");
-    let details = host.describe("job");
-    assert_eq!((&details["restored-from"], runs(&host, "tally")), (&report["checkpoint"], old), "{details}");
-    assert!(is_over(&host));
-    finish(&host, &place, &job("", settings));
-    assert!(end < 9000 && versions(&place, &input, "rewind").iter().all(|version| version == "v1"), "nothing of version 2 was published");
+    for (seed, how, reason) in [(67, "trap", "trapped: "), (87, "loop", "ran longer than its time limit of 1s (limits.time)")] {
+        let settings = format!("config = {{ bad = 9000, how = {how:?} }}\nlimits = {LIMITS}");
+        let (place, input) = place(seed, &job("rate = 1500", &settings));
+        let host = host(&place, "2");
+        let old = runs(&host, "tally");
+        let report = host.json(&swap("tally", &file("fixture-tally-v2"), &["--way-back", "rewind"]));
+        let end = position(&place, &report["checkpoint"]);
+        let told = told(&host, "taken-back");
+        assert!(told.contains(": record 0x") && told.contains(reason), "{told}");
+        host.wait_until("job", "another attempt", |details| details["attempt"] == 2 && details["state"] == "RUNNING");
+        let details = host.describe("job");
+        assert_eq!((&details["restored-from"], runs(&host, "tally")), (&report["checkpoint"], old), "{details}");
+        assert!(is_over(&host));
+        finish(&host, &place, &job("", &settings));
+        assert!(end < 9000 && versions(&place, &input, how).iter().all(|version| version == "v1"), "nothing of version 2 was published");
+    }
 }
 
 #[test]
@@ -243,7 +260,8 @@ fn with_rewind_nothing_is_published_until_the_probation_is_over() {
 
 #[test]
 fn a_component_that_rejects_more_records_than_the_old_one_is_taken_back() {
-    let settings = "config = { bad = 6000, how = \"error\" }\non-error = \"skip\"";
+    let settings = "config = { bad = 6000, how = \"error\" }\non-error = \"dead-letter\"";
+    let job = |rate: &str, settings: &str| job(rate, settings).file_sink("letters", &["tally.dead-letter"]);
     for (seed, more, way_back, words, lost) in [
         (69, "", "forward", " records have failed, and 0 of ", 10..3000),
         (80, "max-errors = 2", "forward", "more than 2 records have failed within a minute", 3..3000),
@@ -259,6 +277,8 @@ fn a_component_that_rejects_more_records_than_the_old_one_is_taken_back() {
         finish(&host, &place, &job("", &settings));
         let failed = input.len() as u64 - place.lines("out").len() as u64;
         assert!(lost.contains(&failed), "some records are lost to the component, and not all: {failed}");
+        let letters = place.lines("letters");
+        assert_eq!(letters.iter().filter(|letter| letter.contains(" is not for me")).count() as u64, failed, "{letters:?}");
     }
 }
 
@@ -303,40 +323,25 @@ fn on_disk_a_component_takes_over_what_it_reads_as_it_is() {
 }
 
 #[test]
-fn on_disk_a_component_that_would_have_to_migrate_is_refused_and_nothing_stops() {
-    let input = sums::input(&mut Random::new(83), 0, LINES);
-    let on_disk = |job: JobFile| job.state("backend = \"disk\"\nmemory = \"64KiB\"");
-    let place = Place::new(&on_disk(evolve::job("v1", ["rate = 2000", "rate = 50"])));
-    place.write_lines("input.txt", &input);
-    place.write_lines("rules.txt", evolve::rules());
-    let mut host = place.host();
-    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
-    host.running().wait_until("a checkpoint", || place.newest(1) > 2);
-    let words = ["operator `evolve`, whose state lies on disk, can't change over while the job runs", "would have to be migrated"];
-    let refused = host.cofferdam(&swap("evolve", &file("fixture-evolve-v2"), &["--probation", "0s"]));
-    refused.ends_with(4).says(&words);
-    let newest = place.newest(1);
-    host.running().wait_until("a checkpoint", || place.newest(1) > newest);
-    assert_eq!((host.describe("job")["attempt"].clone(), is_over(&host)), (1.into(), true));
-    finish(&host, &place, &on_disk(evolve::job("v1", evolve::FAST)));
-    evolve::check(&place.lines("out"), &input, &[("v1", [input.len(), evolve::rules().len()])]);
-}
-
-#[test]
 fn state_goes_from_version_to_version_and_back_while_the_job_runs() {
-    state_goes_from_version_to_version_and_back(71, "");
+    state_goes_from_version_to_version_and_back(71, "", "");
 }
 
 #[test]
 fn state_goes_from_version_to_version_and_back_however_checkpoints_are_kept() {
     let settings = "incremental = false\nmemory-threshold = \"20KiB\"\nlocal-recovery = true\nlocal-recovery-dir = \"local\"";
-    state_goes_from_version_to_version_and_back(79, settings);
+    state_goes_from_version_to_version_and_back(79, settings, "");
 }
 
-fn state_goes_from_version_to_version_and_back(seed: u64, settings: &str) {
+#[test]
+fn state_on_disk_goes_from_version_to_version_and_back_while_the_job_runs() {
+    state_goes_from_version_to_version_and_back(83, "", "backend = \"disk\"\nmemory = \"64KiB\"");
+}
+
+fn state_goes_from_version_to_version_and_back(seed: u64, settings: &str, state: &str) {
     let input = sums::input(&mut Random::new(seed), 0, LINES);
     let settings = format!("interval = \"40ms\"\ndir = \"checkpoints\"\nnum-retained = 10000\n{settings}");
-    let slow = evolve::job("v1", ["rate = 2000", "rate = 50"]).checkpoint(&settings);
+    let slow = evolve::job("v1", ["rate = 2000", "rate = 50"]).checkpoint(&settings).state(state);
     let place = Place::new(&slow);
     place.write_lines("input.txt", &input);
     place.write_lines("rules.txt", evolve::rules());
@@ -368,13 +373,41 @@ fn state_goes_from_version_to_version_and_back(seed: u64, settings: &str) {
     to(&mut host, "v2-back", "v3", &["--probation", "0s"]);
     some_more(&mut host);
     assert_eq!(host.describe("job")["attempt"], 1);
-    finish(&host, &place, &evolve::job("v3", evolve::FAST).checkpoint(&settings));
+    finish(&host, &place, &evolve::job("v3", evolve::FAST).checkpoint(&settings).state(state));
     ends.push(("v3", [input.len(), evolve::rules().len()]));
     evolve::check(&place.lines("out"), &input, &ends);
 }
 
+#[test]
+fn how_far_a_migration_has_come_is_told() {
+    const KEYS: u64 = 20_000;
+    let input: Vec<String> = (0..6 * KEYS).map(|number| format!("key-{},{number}", number % KEYS)).collect();
+    let place = Place::new(&job("rate = 8000", ""));
+    place.write_lines("input.txt", &input);
+    let mut host = host(&place, "2");
+    host.running().wait_until("all keys", || place.lines("out").len() as u64 > KEYS);
+    assert!(host.describe("job")["migration"].is_null());
+    let component = file("fixture-tally-v3");
+    let mut command = host.start(&swap("tally", &component, &["--way-back", "rewind", "--probation", "100ms", "--output", "json"]));
+    let mut told_of = Value::Null;
+    command.wait_until("a migration is told of", || {
+        told_of = host.describe("job")["migration"].clone();
+        !told_of.is_null()
+    });
+    let [values, of] = ["values", "of"].map(|name| told_of[name].as_u64().expect("a number"));
+    assert!(values <= of && (1..=KEYS).contains(&of), "{told_of}");
+    let report = command.wait().succeeds().json();
+    assert_eq!((&report["outcome"], &report["migrated"]), (&"swapped".into(), &KEYS.into()), "{report}");
+    assert!(told(&host, "swapped").contains("; 20000 values were migrated; on probation for 100ms"));
+    host.wait_until("job", "the end of the probation", |details| details["swap"].is_null() && details["migration"].is_null());
+    let end = position(&place, &report["checkpoint"]);
+    host.wait_for("job", "FINISHED");
+    let versions = versions(&place, &input, "migrated");
+    assert!(versions[..end].iter().all(|version| version == "v1") && versions[end..].iter().all(|version| version == "v3"));
+}
+
 /// The same component with another digest: a custom section more.
-fn variant(place: &Place, component: &str) -> String {
+pub fn variant(place: &Place, component: &str) -> String {
     let bytes = fs::read(guest(component)).expect("it was built");
     place.write("variant.wasm", [&bytes[..], &[0, 3, 1, b'n', 0]].concat());
     place.path("variant.wasm").to_string_lossy().into_owned()

@@ -15,6 +15,9 @@ use crate::tls;
 /// Between two looks at something that is waited for.
 const POLL: Duration = Duration::from_millis(50);
 
+/// Between two looks at how something comes along.
+const LOOK: Duration = Duration::from_millis(300);
+
 /// How long a connection may take. Answers may take longer: a component that is pushed is compiled first.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -48,6 +51,34 @@ impl Client {
         self.ask(self.request(Method::POST, path).json(body)).and_then(|response| self.json(response))
     }
 
+    /// The same for what may take long: meanwhile `look` gets the answers of `path` at `seen`.
+    pub(super) fn post_seen<T: DeserializeOwned, S: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        seen: &str,
+        look: impl Fn(S),
+    ) -> Result<T> {
+        let looks = async {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                // That there is nothing to be seen is no reason to fail.
+                if let Ok(response) = self.answer(self.request(Method::GET, seen)).await
+                    && let Ok(answer) = response.json().await
+                {
+                    look(answer);
+                }
+            }
+        };
+        let response = self.runtime.block_on(async {
+            tokio::select! {
+                response = self.answer(self.request(Method::POST, path).json(body)) => response,
+                _ = looks => unreachable!("it looks without end"),
+            }
+        });
+        self.json(response?)
+    }
+
     pub(super) fn put<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)], body: Vec<u8>) -> Result<T> {
         self.ask(self.request(Method::PUT, path).query(query).body(body)).and_then(|response| self.json(response))
     }
@@ -72,14 +103,18 @@ impl Client {
         self.token.iter().fold(request, |request, token| request.bearer_auth(token))
     }
 
-    /// The answer, if it is not a problem.
     fn ask(&self, request: RequestBuilder) -> Result<Response> {
-        let response = self.runtime.block_on(request.send()).map_err(|error| self.unreachable(&error))?;
+        self.runtime.block_on(self.answer(request))
+    }
+
+    /// The answer, if it is not a problem.
+    async fn answer(&self, request: RequestBuilder) -> Result<Response> {
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
         let status = response.status();
-        let text = self.runtime.block_on(response.bytes()).map_err(|error| self.unreachable(&error))?;
+        let text = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         Err(serde_json::from_slice::<Problem>(&text).map_or_else(|_| self.stranger(status), Error::from))
     }
 

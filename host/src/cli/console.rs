@@ -79,10 +79,7 @@ impl Console {
 
     /// Takes the progress line off the screen.
     pub(super) fn end(&self) {
-        if let Some(line) = line() {
-            line.finish_and_clear();
-        }
-        set_line(None);
+        end_line();
     }
 }
 
@@ -97,6 +94,25 @@ impl Observer for Console {
             line.set_message(tail(progress));
         }
     }
+}
+
+/// Does something that may take its time. Whatever it says meanwhile is on the progress line, if somebody looks at it.
+pub(super) fn with_line<T>(work: impl FnOnce(&dyn Fn(String)) -> T) -> T {
+    if io::stderr().is_terminal() {
+        let style = ProgressStyle::with_template("{spinner} {msg}").expect("the template above is well formed");
+        set_line(Some(ProgressBar::new_spinner().with_style(style)));
+    }
+    let done = work(&|text| line().iter().for_each(|line| line.set_message(text.clone())));
+    end_line();
+    done
+}
+
+/// Takes the progress line off the screen.
+fn end_line() {
+    if let Some(line) = line() {
+        line.finish_and_clear();
+    }
+    set_line(None);
 }
 
 fn line() -> Option<ProgressBar> {
@@ -148,6 +164,7 @@ mod tests {
             failed_checkpoints: 2,
             checkpoint_bytes: 1 << 20,
             health: Health { failed_in_a_row: 0, last_good: good },
+            migration: None,
         };
         assert_eq!(tail(&progress), "12,345 out, checkpoint 17, 1m 39s");
         progress.health.failed_in_a_row = 2;

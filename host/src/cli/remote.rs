@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use indicatif::HumanCount;
+
 use super::args::{DeployArgs, HostArgs, JobArgs, Output, RescaleArgs, StopArgs, SwapArgs, WayBackArg};
 use super::client::{Client, part};
 use super::text::table;
 use super::{answer, components, console, json, plan, savepoints};
 use crate::api::{DeployRequest, Jobs, RescaleRequest, StopRequest, SwapRequest};
 use crate::error::{Error, Kind, Result};
-use crate::job::{SwapReport, WayBack};
+use crate::job::{MigrationProgress, SwapReport, WayBack};
 use crate::plan::{ComponentRef, Location};
 use crate::service::{JobDetails, JobOverview, JobState};
 
@@ -127,8 +129,16 @@ pub(super) fn swap(args: &SwapArgs, output: Output) -> Result<u8> {
         },
         error_factor: args.error_factor,
     };
-    let report: SwapReport = client.post(&format!("{}/operators/{}/swap", path(&args.job), part(&args.operator)), &request)?;
+    let (job, operator) = (path(&args.job), part(&args.operator));
+    let report: SwapReport = console::with_line(|say| {
+        let look = |job: JobDetails| job.migration.iter().for_each(|migration| say(migrating(migration)));
+        client.post_seen(&format!("{job}/operators/{operator}/swap"), &request, &job, look)
+    })?;
     answer(&report, output)
+}
+
+fn migrating(MigrationProgress { values, of }: &MigrationProgress) -> String {
+    format!("migrating state: {} of {} values", HumanCount(*values), HumanCount(*of))
 }
 
 pub(super) fn forget(args: &JobArgs, output: Output) -> Result<u8> {

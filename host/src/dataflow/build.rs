@@ -276,12 +276,14 @@ impl<'s> Builder<'_, 's> {
         let context = Context { restored_from: *restored_from, ..context(plan, node, settings, self.subtask, *attempt, own) };
         let restored = self.blueprint.states.lock().unwrap_or_else(PoisonError::into_inner).remove(&(node, self.subtask));
         let state = restored.unwrap_or_else(|| SubtaskState::new(&component.descriptor().states, plan.max_parallelism));
+        let ports = &self.blueprint.layout.routes[node];
         // The last port is for dead letters, which come from the host.
-        let ports = &self.blueprint.layout.routes[node][..component.descriptor().outputs.len()];
-        let outboxes = ports.iter().map(|routes| Outbox::new(self.shape(routes))).collect();
+        let dead_letters = ports.len() - 1;
+        let outboxes = ports[..dead_letters].iter().map(|routes| Outbox::new(self.shape(routes))).collect();
         let (events, metrics, component) = (Arc::clone(events), Arc::clone(metrics), Arc::clone(component));
         let control = Arc::clone(control);
-        let place = OperatorPlace { node, subtask: self.subtask, control, events, metrics, component, context, settings: settings.clone() };
+        let (subtask, settings) = (self.subtask, settings.clone());
+        let place = OperatorPlace { node, subtask, dead_letters, control, events, metrics, component, context, settings };
         let trial = trial.as_ref().filter(|(at, _)| *at == node).map(|(_, trial)| Arc::clone(trial));
         OperatorStage::open(place, state, outboxes, trial)
     }

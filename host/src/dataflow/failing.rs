@@ -160,9 +160,7 @@ impl OperatorStage {
     pub(super) fn drain_letters(&mut self, emitted: &mut Emitted) {
         if !self.letters.0.is_empty() {
             let values = std::mem::take(&mut self.letters.0);
-            // The port after those that the component declares.
-            let port = self.place.component.descriptor().outputs.len();
-            emitted.push((port, None, Batch { values, ..Batch::default() }));
+            emitted.push((self.place.dead_letters, None, Batch { values, ..Batch::default() }));
         }
     }
 

@@ -28,6 +28,8 @@ const FINISH_KEYS: usize = 1024;
 pub(super) struct OperatorPlace {
     pub(super) node: usize,
     pub(super) subtask: u16,
+    /// The port for dead letters, whatever outputs its component has.
+    pub(super) dead_letters: usize,
     pub(super) control: Arc<Control>,
     pub(super) events: Events,
     pub(super) metrics: Arc<Metrics>,

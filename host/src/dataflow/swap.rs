@@ -12,7 +12,7 @@ use super::trial::{Trial, Verdict};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::plan::OnError;
-use crate::record::Outbox;
+use crate::record::{Outbox, Shape};
 use crate::state::{Arrangement, SubtaskState};
 use crate::wasm::{Cause, Component, Failure, Instance, Limit, Unopened};
 
@@ -180,8 +180,15 @@ impl OperatorStage {
     }
 
     /// Opens an instance of a component over state that is arranged for it.
-    pub(super) fn install(&mut self, component: Arc<Component>, state: SubtaskState, outputs: Vec<Outbox>) -> Result<(), Box<Unopened>> {
+    pub(super) fn install(
+        &mut self,
+        component: Arc<Component>,
+        state: SubtaskState,
+        mut outputs: Vec<Outbox>,
+    ) -> Result<(), Box<Unopened>> {
         let OperatorPlace { context, settings, .. } = &self.place;
+        // Nothing is connected to what comes or goes.
+        outputs.resize_with(component.descriptor().outputs.len(), || Outbox::new(Shape::default()));
         self.instance = Some(Instance::open(&component, context, settings.limits, settings.on_error, state, outputs)?);
         self.place.component = component;
         Ok(())

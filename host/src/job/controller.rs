@@ -380,6 +380,7 @@ impl Controller {
             failed_checkpoints: self.cycle.tally().failed,
             checkpoint_bytes: self.totals.bytes,
             health: self.health(),
+            migration: self.swaps.migrating(),
         }
     }
 

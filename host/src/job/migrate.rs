@@ -1,17 +1,20 @@
 //! [`Migration`]: at a restore or a swap, what another version of an operator's component has written becomes what this one reads. All of
-//! it happens in memory; at a restore, before anything of the job is touched.
+//! it happens in memory, for all of it has to be in the next snapshot; at a restore, before anything of the job is touched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use crate::clock;
 use crate::dataflow::Version;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Limits, StateDescriptor};
 use crate::record::Column;
-use crate::state::{Lists, Maps, SubtaskState, Unwritten, rewrite_elements};
+use crate::state::{ColdFault, Lists, Maps, SubtaskState, Unwritten, rewrite_elements};
 use crate::wasm::{Cause, Failure, Migrator};
 
 use super::states::Occasion;
@@ -37,14 +40,34 @@ struct Migrating {
     kept: usize,
     /// As it is there.
     from: StateDescriptor,
-    /// How many values have been rewritten, in all subtasks.
+    /// How many values have been rewritten, in all subtasks,
     values: AtomicU64,
+    /// and of how many, in those that have begun.
+    of: AtomicU64,
+}
+
+/// How far a migration has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MigrationProgress {
+    /// Values that have been rewritten,
+    pub values: u64,
+    /// and all that are to be, in the subtasks that have begun.
+    pub of: u64,
+}
+
+impl Migrating {
+    /// Values of one subtask have been rewritten all at once.
+    fn rewritten(&self, values: u64) {
+        self.of.fetch_add(values, Ordering::Relaxed);
+        self.values.fetch_add(values, Ordering::Relaxed);
+    }
 }
 
 impl Migration {
     /// `states` are as they are there, each with its place in the component's descriptor.
     pub(super) fn new(operator: &str, to: Version, limits: Limits, states: Vec<(usize, StateDescriptor)>, occasion: Occasion) -> Self {
-        let migrating = |(place, from)| Migrating { place, kept: to.arrangement.places[place], from, values: AtomicU64::new(0) };
+        let migrating =
+            |(place, from)| Migrating { place, kept: to.arrangement.places[place], from, values: AtomicU64::new(0), of: AtomicU64::new(0) };
         let states = states.into_iter().map(migrating).collect();
         Migration { operator: operator.into(), to, limits, states, occasion, since: clock::now() }
     }
@@ -74,16 +97,20 @@ impl Migration {
         Ok(())
     }
 
-    /// Rewrites all state of a subtask as it is in memory, and has it count as not saved. Calls the guest.
+    /// Rewrites all state of a subtask, wherever it lies, and has it count as not saved. Calls the guest.
     ///
     /// # Errors
-    /// As [`Migration::rewrite`].
+    /// As [`Migration::rewrite`], and when the store on disk fails.
     pub(super) fn rewrite_all(&self, state: &mut SubtaskState) -> Result<()> {
+        state.keyed.take_in_all().map_err(|fault| {
+            let message = format!("operator `{}`: taking its state into memory, to migrate it: {fault}", self.operator);
+            Error::new(Kind::Storage, message).help(ColdFault::HELP)
+        })?;
         let mut migrator = self.migrator();
         for migrating in self.states.iter().filter(|migrating| !migrating.from.kind.is_keyed()) {
             let rewritten = state.operator.rewrite(migrating.kept, &mut |values| migrate(&mut migrator, migrating, values));
             let count = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, |index| format!("value {index}")))?;
-            migrating.values.fetch_add(count, Ordering::Relaxed);
+            migrating.rewritten(count);
         }
         self.rewrite(state)
     }
@@ -96,10 +123,17 @@ impl Migration {
         let mut migrator = self.migrator();
         let now = clock::wall_ms();
         for migrating in self.states.iter().filter(|migrating| migrating.from.kind.is_keyed()) {
-            let rewritten = state.keyed.rewrite(migrating.kept, now, &mut |values| migrate(&mut migrator, migrating, values));
+            let all = state.keyed.values(migrating.kept);
+            migrating.of.fetch_add(all, Ordering::Relaxed);
+            let rewritten = state.keyed.rewrite(migrating.kept, now, &mut |values| {
+                let new = migrate(&mut migrator, migrating, values)?;
+                migrating.values.fetch_add(values.len() as u64, Ordering::Relaxed);
+                Ok(new)
+            });
             let place = |key: Vec<u8>| format!("the value of key `{}`", key.escape_ascii());
             let count = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place))?;
-            migrating.values.fetch_add(count, Ordering::Relaxed);
+            // The others had expired.
+            migrating.of.fetch_sub(all - count, Ordering::Relaxed);
         }
         state.save_anew();
         Ok(())
@@ -117,7 +151,7 @@ impl Migration {
                 let rewritten = rewrite_elements(elements, &mut |values| migrate(&mut migrator, migrating, values));
                 let place = |index| format!("element {index} of subtask {subtask}");
                 let rewritten = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place))?;
-                migrating.values.fetch_add(rewritten.len() as u64, Ordering::Relaxed);
+                migrating.rewritten(rewritten.len() as u64);
                 *elements = Arc::new(rewritten);
             }
         }
@@ -136,9 +170,15 @@ impl Migration {
             let place =
                 |index| format!("the value of field `{}`", map.iter().nth(index).map_or(&[][..], |(field, _)| field).escape_ascii());
             *map = rewritten.map_err(|unwritten| self.failed(migrating, unwritten, place))?;
-            migrating.values.fetch_add(map.len() as u64, Ordering::Relaxed);
+            migrating.rewritten(map.len() as u64);
         }
         Ok(maps)
+    }
+
+    /// How far it has come.
+    pub(super) fn progress(&self) -> MigrationProgress {
+        let sum = |count: fn(&Migrating) -> &AtomicU64| self.states.iter().map(|state| count(state).load(Ordering::Relaxed)).sum();
+        MigrationProgress { values: sum(|state| &state.values), of: sum(|state| &state.of) }
     }
 
     /// Says in the log what has been done.

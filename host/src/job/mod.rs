@@ -45,6 +45,7 @@ pub use attempt::{attempts, discard_cancelled, newest_attempt};
 pub use checkpoints::{checkpoints, checkpoints_in};
 pub use inside::{JobInside, dispose};
 pub use inspect::{ComponentInspection, Inspection, inspect};
+pub use migrate::MigrationProgress;
 pub use notice::{Notice, Observer, in_seconds};
 pub use order::{End, Order, SavepointOrder, Then};
 pub use prepare::{OperatorReport, Prepared, Report, SourceReport, cache_dir};

@@ -141,11 +141,14 @@ impl fmt::Display for Notice {
             Notice::Discarded => f.write_str("cancelled: its checkpoints are deleted, as `on-cancel` says"),
             Notice::NotDiscarded { error } => write!(f, "cancelled, but its checkpoints could not be deleted: {error}"),
             Notice::Swapped { report } => {
-                let SwapReport { operator, from, to, probation_ms, way_back, subtasks_us, .. } = &**report;
+                let SwapReport { operator, from, to, probation_ms, way_back, subtasks_us, migrated, .. } = &**report;
                 write!(f, "operator `{operator}` runs {} instead of {}", named(to), named(from))?;
                 // None where another process has seen to it.
                 if let Some(pause) = subtasks_us.iter().copied().max().map(Duration::from_micros) {
                     write!(f, ", after a pause of {pause:?}")?;
+                }
+                if *migrated > 0 {
+                    write!(f, "; {migrated} values were migrated")?;
                 }
                 if *probation_ms == 0 {
                     return Ok(());

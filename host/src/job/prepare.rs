@@ -61,6 +61,7 @@ impl Prepared {
     pub(super) fn with(&self, node: usize, component: &Arc<Component>) -> Self {
         let mut changed = self.clone();
         changed.components[node] = Some(Arc::clone(component));
+        changed.layout.set_outputs(node, component.descriptor().outputs.len());
         changed
     }
 }

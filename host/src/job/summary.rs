@@ -9,6 +9,8 @@ use crate::dataflow::{OwnMetrics, Pauses};
 use crate::plan::{Node, Plan};
 use crate::record::AttemptId;
 
+use super::migrate::MigrationProgress;
+
 /// How a run ended, when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -160,6 +162,8 @@ pub struct Progress {
     pub checkpoint_bytes: u64,
     /// How its checkpoints fare.
     pub health: Health,
+    /// How far the migration of a swap has come, while it is under way.
+    pub migration: Option<MigrationProgress>,
 }
 
 /// How a job's checkpoints fare. It is degraded while the newest has failed.

@@ -90,6 +90,14 @@ impl Layout {
         debug_assert!(cut.layout.chains.iter().all(|chain| chain.inputs.is_empty() == is_source(chain)));
         cut.layout
     }
+
+    /// Gives an operator so many outputs. Nothing may be connected to those that come or go, the last ones; its dead letters go their way.
+    pub fn set_outputs(&mut self, node: usize, outputs: usize) {
+        let routes = &mut self.routes[node];
+        let dead_letters = routes.pop();
+        routes.resize(outputs, Vec::new());
+        routes.extend(dead_letters);
+    }
 }
 
 /// A layout that grows, node by node.

@@ -9,6 +9,7 @@ use super::deployment::Ended;
 use super::job::{Job, Live};
 use super::state::{Fault, JobState};
 use super::swap::{Intended, SwapCounts};
+use crate::job::MigrationProgress;
 
 /// A job in the list of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -57,6 +58,8 @@ pub struct JobDetails {
     pub swaps: SwapCounts,
     /// A swap that is not over.
     pub swap: Option<Intended>,
+    /// How far its migration has come, while it is under way.
+    pub migration: Option<MigrationProgress>,
     /// Its nodes, in topological order.
     pub nodes: Vec<NodeView>,
     /// The last error of an attempt.
@@ -192,6 +195,7 @@ impl Job {
             components: deployment.components.iter().map(component).collect(),
             swaps: live.swaps,
             swap: deployment.swap,
+            migration: live.progress.migration,
             nodes: live.node_views(),
             last_error: live.last_error.clone(),
             ended: deployment.ended,

@@ -8,7 +8,7 @@
 
 use super::KeyedState;
 use super::change::Change;
-use super::cold::{Cold, ColdFault, HEAD, LONGEST_PLACE, make_place};
+use super::cold::{Cold, ColdFault, HEAD, LONGEST_PLACE, make_place, split_place};
 use super::evict::LOOKS;
 use super::notes::Notes;
 use super::table::{Hashed, NONE, Table};
@@ -191,6 +191,27 @@ impl KeyedState {
             insert_cold(&mut self.tables[state], (hash_key(&entry), &entry), group, &value);
             self.below.iter_mut().for_each(|below| below.looks += LOOKS);
         }
+    }
+
+    /// Gives slots to all entries that lie below, as they lie there: then all there is is in memory. They leave it again as any others do.
+    ///
+    /// # Errors
+    /// When the store can't be read. It can't be used any more then.
+    pub fn take_in_all(&mut self) -> Result<(), ColdFault> {
+        let KeyedState { tables, below: Some(below), .. } = self else { return Ok(()) };
+        let Below { store, numbers, .. } = &mut **below;
+        let read = store.range(&[], &mut |place, value| {
+            let (group, number, key) = split_place(place);
+            // Nothing lies there but entries of these states.
+            let Some(state) = numbers.iter().position(|other| *other == number) else { return true };
+            let hashed = (hash_key(key), key);
+            if tables[state].find(hashed).is_none() {
+                insert_cold(&mut tables[state], hashed, group, value);
+            }
+            true
+        });
+        below.settle(read);
+        below.fault.clone().map_or(Ok(()), Err)
     }
 
     /// Takes up what a checkpoint holds, at a restore of state that may grow beyond memory: each entry once, as [`ChangeKind::Put`], in

@@ -33,9 +33,19 @@ struct Queue {
 }
 
 impl KeyedState {
+    /// How many values of a state there are to be rewritten, those that have expired among them.
+    pub fn values(&self, state: usize) -> u64 {
+        let table = &self.tables[state];
+        let live = table.slots.iter().filter(|slot| slot.live);
+        match table.kind {
+            StateKind::List => live.map(|slot| list::elements(slot.value()).count() as u64).sum(),
+            _ => live.count() as u64,
+        }
+    }
+
     /// Rewrites all values of a state: `rewrite` makes of a column of old values one of as many new ones. Of a list these are its
     /// elements, of a map the values of its fields. Stamps are kept; what has expired at the time `now` is removed. Returns how many
-    /// values there were. All of it must be in memory.
+    /// values there were. All of it must be in memory (see [`KeyedState::take_in_all`]).
     ///
     /// # Errors
     /// What `rewrite` says, with the key of the value that is to blame. Some values are rewritten then and some are not.
@@ -45,7 +55,6 @@ impl KeyedState {
         now: i64,
         rewrite: &mut impl FnMut(&Column) -> Result<Column, Unwritten<usize, E>>,
     ) -> Result<u64, Unwritten<Vec<u8>, E>> {
-        debug_assert!(self.below.as_ref().is_none_or(|below| !below.filled), "what is rewritten is in memory");
         let mut queue = Queue::default();
         let mut count = 0;
         // Slot numbers are u32.
@@ -102,15 +111,15 @@ impl KeyedState {
         Ok(())
     }
 
-    /// Nothing of it counts as saved any more.
+    /// Nothing of it counts as saved any more. All of it is in memory, and what lies below is no longer the same.
     fn save_anew(&mut self) {
         debug_assert!(!self.is_freezing(), "what waits would be forgotten");
-        debug_assert!(self.below.as_ref().is_none_or(|below| !below.filled), "what lies below would be forgotten");
         for table in &mut self.tables {
             table.written.clear();
             for (number, slot) in (0u32..).zip(&mut table.slots).filter(|(_, slot)| slot.live) {
                 (slot.written, slot.saved) = (self.mark, 0);
                 slot.notes.set_stored(false);
+                slot.notes.changing();
                 table.written.push(number);
             }
         }

@@ -38,6 +38,7 @@ fn snapshot(subtask: &mut Subtask, groups: KeyGroups, epoch: u64) -> StateReader
     while state.is_freezing() {
         parts.extend(state.advance(7).map(|slice| slice.changes));
     }
+    state.evict();
     let facts = FileFacts { operator: "o", states: states(), groups, epochs: Epochs::only(epoch), compression: Compression::Lz4 };
     StateReader::open(format!("epoch {epoch}"), write(facts, parts).unwrap().bytes).unwrap()
 }
@@ -67,8 +68,9 @@ fn doubled(value: &[u8]) -> Vec<u8> {
     [value, value].concat()
 }
 
-/// The state with all values rewritten.
+/// The state with all values rewritten, wherever they lie.
 fn migrated(mut keyed: KeyedState, now: i64) -> KeyedState {
+    keyed.take_in_all().unwrap();
     for state in 0..states().len() {
         let mut rewrite = |values: &Column| Ok::<_, Unwritten<usize, ListTooLong>>(values.iter().map(doubled).collect());
         keyed.rewrite(state, now, &mut rewrite).unwrap();
@@ -110,7 +112,12 @@ proptest! {
     #[test]
     fn all_kinds_of_state_survive_files_merges_and_another_parallelism(
         attempts in proptest::collection::vec(
-            (1u16..9, any::<bool>(), proptest::collection::vec(proptest::collection::vec(change(), 0..40), 1..6)), 1..4,
+            (
+                1u16..9,
+                any::<bool>(),
+                proptest::collection::vec((proptest::bool::weighted(0.25), proptest::collection::vec(change(), 0..40)), 1..6),
+            ),
+            1..4,
         ),
         cuts in proptest::collection::vec((0usize..8, 0usize..8), 3),
     ) {
@@ -118,23 +125,24 @@ proptest! {
         let mut all = Oracle::default();
         let mut files: Vec<StateReader> = Vec::new();
         let mut epoch = 0;
-        for (parallelism, migrates, epochs) in attempts {
+        for (parallelism, on_disk, epochs) in attempts {
             let hashes = &call.hashes;
             let own = |subtask, key: u32| subtask_of(key_group(hashes[key as usize], MAX), MAX, parallelism) == subtask;
             let groups = |subtask| KeyGroups::of_subtask(subtask, parallelism, MAX);
-            let mut restored: Vec<KeyedState> = (0..parallelism).map(|subtask| restore(&files, groups(subtask))).collect();
-            if migrates {
-                // From then on nothing is needed of what was there.
-                restored = restored.into_iter().map(|state| migrated(state, all.now())).collect();
-                all.rewrite(doubled);
-                files.clear();
-            }
-            let mut subtasks: Vec<Subtask> = restored.into_iter().map(|state| (state, all.clone())).collect();
+            let begin = if on_disk { filled } else { restore };
+            let mut subtasks: Vec<Subtask> = (0..parallelism).map(|subtask| (begin(&files, groups(subtask)), all.clone())).collect();
             subtasks.iter_mut().for_each(|(state, oracle)| oracle.apply(&Step::Tick(0), state, &call));
             // Restored files are the lane below everything that this attempt writes.
             let mut lanes: Vec<Vec<StateReader>> = subtasks.iter().map(|_| files.clone()).collect();
-            for changes in &epochs {
+            for (migrates, changes) in &epochs {
                 epoch += 1;
+                for ((state, oracle), lane) in subtasks.iter_mut().zip(&mut lanes).filter(|_| *migrates) {
+                    let old = std::mem::replace(state, KeyedState::new(&[], MAX));
+                    *state = migrated(old, oracle.now());
+                    oracle.rewrite(doubled);
+                    // From then on nothing is needed of what was there.
+                    lane.clear();
+                }
                 for change in changes {
                     for (subtask, (state, oracle)) in (0u16..).zip(&mut subtasks) {
                         if let Some(change) = restricted(change, |key| own(subtask, key)) {

@@ -37,10 +37,10 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
     }
     let (old, new) = (runs.component.descriptor(), component.descriptor());
     ports(uid, old, new)?;
-    edges(prepared, node, new)?;
+    edges(prepared, node, old, new)?;
     let kept = (&*runs.arrangement.states, old.state_key_schema());
     let migrating = compare(uid, kept, new, Occasion::Swap)?;
-    on_disk(uid, settings, &runs.arrangement.states, &migrating, new)?;
+    on_disk(uid, settings, &runs.arrangement.states, new)?;
     let to = Version { arrangement: runs.arrangement.taken_over_by(&new.states), component: Arc::new(component) };
     let states = fates(runs, to.component.descriptor());
     let migration = Some(migrating).filter(|migrating| !migrating.is_empty());
@@ -53,36 +53,28 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
     Ok(Candidate { to, migration, states })
 }
 
-/// After a migration all state of the operator is written anew, from memory; and a store on disk is made where an attempt begins.
-fn on_disk(
-    uid: &str,
-    settings: &OperatorSettings,
-    kept: &[StateDescriptor],
-    migrating: &[(usize, StateDescriptor)],
-    new: &Descriptor,
-) -> Result<()> {
-    if settings.state.backend == Backend::Memory {
+/// A store on disk is made where an attempt begins, for operators that have state by key.
+fn on_disk(uid: &str, settings: &OperatorSettings, kept: &[StateDescriptor], new: &Descriptor) -> Result<()> {
+    let is_keyed = |state: &StateDescriptor| state.kind.is_keyed();
+    if settings.state.backend == Backend::Memory || kept.iter().any(is_keyed) || !new.states.iter().any(is_keyed) {
         return Ok(());
     }
-    let is_keyed = |state: &StateDescriptor| state.kind.is_keyed();
-    let why = match migrating.first().filter(|_| kept.iter().any(is_keyed)) {
-        Some((_, state)) => format!("state `{}` would have to be migrated, and all that lies on disk written anew", state.name),
-        None if new.states.iter().any(is_keyed) && !kept.iter().any(is_keyed) => "it has no store on disk for state by key".to_owned(),
-        None => return Ok(()),
-    };
-    Err(Error::new(Kind::Component, format!("operator `{uid}`, whose state lies on disk, can't change over while the job runs: {why}"))
-        .help("stop the job and begin it again with the new component: a restore sees to it"))
+    let message =
+        format!("operator `{uid}`, whose state is to lie on disk, can't change over while the job runs: it has had no state by key");
+    Err(Error::new(Kind::Component, message).help("stop the job and begin it again with the new component: a restore sees to it"))
 }
 
-/// Ports are numbered by their place, and records on their way are for a number.
+/// Ports are numbered by their place, and records on their way are for a number. Outputs to which nothing is connected may come and go
+/// behind the others.
 fn ports(uid: &str, old: &Descriptor, new: &Descriptor) -> Result<()> {
     let inputs = |descriptor: &Descriptor| names(descriptor.inputs.iter().map(|port| &port.name));
     let outputs = |descriptor: &Descriptor| names(descriptor.outputs.iter().map(|port| &port.name));
+    let stand = || old.outputs.iter().zip(&new.outputs).all(|(old, new)| old.name == new.name);
     let taken =
         |descriptor: &Descriptor| descriptor.inputs.iter().map(|port| (port.partitioning, port.waits_for.clone())).collect::<Vec<_>>();
     let what = if inputs(old) != inputs(new) {
         format!("the component that runs has the inputs {}, the new one {}", inputs(old), inputs(new))
-    } else if outputs(old) != outputs(new) {
+    } else if !stand() {
         format!("the component that runs has the outputs {}, the new one {}", outputs(old), outputs(new))
     } else if taken(old) != taken(new) {
         format!("the new component takes what comes to its inputs {} in another way than the one that runs", inputs(new))
@@ -101,11 +93,13 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
 }
 
 /// What goes in and out must be what the nodes around it give and take, and go where it goes now.
-fn edges(prepared: &Prepared, node: usize, new: &Descriptor) -> Result<()> {
+fn edges(prepared: &Prepared, node: usize, old: &Descriptor, new: &Descriptor) -> Result<()> {
     let mut descriptors = prepared.descriptors();
     descriptors[node] = Some(new.clone());
     fit(&prepared.plan, &descriptors)?;
-    if Layout::new(&prepared.plan, &descriptors) == prepared.layout {
+    let mut layout = Layout::new(&prepared.plan, &descriptors);
+    layout.set_outputs(node, old.outputs.len());
+    if layout == prepared.layout {
         return Ok(());
     }
     let uid = &prepared.plan.nodes[node].uid;

@@ -18,6 +18,7 @@ use crate::dataflow::{Migrate, Swap, Trial, Version};
 use crate::error::{Error, Kind, Result};
 
 use super::Notice;
+use super::migrate::MigrationProgress;
 use super::versions::component_facts;
 
 use check::Candidate;
@@ -72,6 +73,12 @@ impl Swaps {
     /// The operator of the swap at hand, if that can be undone only as long as nothing is committed.
     pub(super) fn may_rewind(&self) -> Option<&str> {
         self.get().filter(|swapping| swapping.request.way_back == WayBack::Rewind).map(|swapping| &*swapping.request.operator)
+    }
+
+    /// How far the migration of the swap at hand has come, while it is under way.
+    pub(super) fn migrating(&self) -> Option<MigrationProgress> {
+        let swapping = self.get().filter(|swapping| swapping.until.is_none())?;
+        swapping.candidate.migration.as_ref().map(|migration| migration.progress()).filter(|progress| progress.of > 0)
     }
 
     /// When there is something to do by itself.
@@ -150,15 +157,19 @@ impl Swapping {
     }
 
     fn report(&self, outcome: SwapOutcome) -> SwapReport {
+        let [from, to] = [&self.old, &self.candidate.to].map(|version| &version.component);
+        let new_outputs = to.descriptor().outputs.iter().skip(from.descriptor().outputs.len());
         SwapReport {
             operator: self.request.operator.clone(),
             outcome,
-            from: component_facts(&self.old.component),
-            to: component_facts(&self.candidate.to.component),
+            from: component_facts(from),
+            to: component_facts(to),
             states: self.candidate.states.clone(),
+            new_outputs: new_outputs.map(|output| output.name.clone()).collect(),
             probation_ms: self.request.probation.as_millis() as u64,
             way_back: self.request.way_back,
             checkpoint: self.first,
+            migrated: self.candidate.migration.as_ref().map_or(0, |migration| migration.progress().values),
             subtasks_us: self.took.values().map(|took| took.as_micros() as u64).collect(),
         }
     }

@@ -102,12 +102,16 @@ pub struct SwapReport {
     pub to: ComponentFacts,
     /// What becomes of each of its states.
     pub states: Vec<StateReport>,
+    /// Outputs that it has and the one before has not: nothing is connected to them.
+    pub new_outputs: Vec<String>,
     /// How long the old component stays at hand, in milliseconds.
     pub probation_ms: u64,
     /// What follows if the new one fails meanwhile.
     pub way_back: WayBack,
     /// The last checkpoint of the old component, once it is done.
     pub checkpoint: Option<u64>,
+    /// How many values were rewritten for it, once it is done.
+    pub migrated: u64,
     /// For how long each subtask had no component, in microseconds: from the old one's last call until the new one took calls.
     pub subtasks_us: Vec<u64>,
 }

@@ -1,4 +1,7 @@
-//! For tests: does what version 1 does, with its states declared in another order; and fails from a given number on in a given way.
+//! For tests: does what version 1 does, with its states declared in another order and an output more; and fails from a given number on in a
+//! given way.
+
+use std::hint::black_box;
 
 use cofferdam_sdk::prelude::*;
 use serde::Deserialize;
@@ -29,6 +32,12 @@ enum How {
     Trap,
     /// Returns an error.
     Error,
+    /// Never comes back.
+    Loop,
+    /// Takes memory until there is none.
+    Allocate,
+    /// Emits some MiB.
+    Emit,
 }
 
 #[operator]
@@ -39,25 +48,39 @@ impl Tally {
         Ok(())
     }
 
-    /// A line `number,key,count,last,v2`. Fails when all is done.
+    /// A line `number,key,count,last,v2`, and the number on the other output. Fails when all is done.
     #[input]
-    fn numbers(&mut self, number: u64, meta: &Meta<String>, out: &mut Output<String>) -> Result<()> {
+    fn numbers(&mut self, number: u64, meta: &Meta<String>, out: &mut Output<String>, seen: &mut Output<u64>) -> Result<()> {
         self.count.add(1);
         let last = self.last.get().map_or("-".into(), |last| last.to_string());
         self.last.set(number);
         out.emit(format_args!("{number},{},{},{last},v2", meta.key(), self.count.get().unwrap_or(0)));
+        seen.emit(number);
         match &self.config {
-            Some(Config { bad, how }) if number >= *bad => fail(*how, number),
+            Some(Config { bad, how }) if number >= *bad => fail(*how, number, out),
             _ => Ok(()),
         }
     }
 }
 
-fn fail(how: How, number: u64) -> Result<()> {
+fn fail(how: How, number: u64, out: &mut Output<String>) -> Result<()> {
     match how {
         How::Panic => panic!("{number} is too much"),
         How::Trap => trap(),
         How::Error => bail!("{number} is not for me"),
+        How::Loop => loop {
+            black_box(number);
+        },
+        How::Allocate => {
+            let mut taken = Vec::new();
+            loop {
+                taken.push(black_box(vec![1u8; 1 << 20]));
+            }
+        }
+        How::Emit => {
+            out.emit("x".repeat(4 << 20));
+            Ok(())
+        }
     }
 }
 
