@@ -22,6 +22,8 @@ pub(super) struct Savepoints {
     asked: Vec<Asked>,
     /// One is whole after which the job was to end.
     stopped: bool,
+    /// The job is draining for nothing but one.
+    pub(super) is_drain: bool,
 }
 
 struct Asked {
@@ -146,6 +148,7 @@ impl Controller {
             then => {
                 asked.stage = Stage::Waiting(target);
                 if then == Then::Drain {
+                    self.savepoints.is_drain = self.ending.is_none();
                     self.end_by(End::Drain);
                 }
             }
