@@ -21,6 +21,8 @@ mod disk_full;
 #[cfg(test)]
 mod disk_state;
 #[cfg(test)]
+mod disposal;
+#[cfg(test)]
 mod endurance;
 #[cfg(test)]
 mod environment;

@@ -1,11 +1,12 @@
 //! What commands about savepoints take.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use super::args::HostArgs;
+use super::args::{HostArgs, TokenArgs};
 use crate::plan::Location;
 
 pub(super) const SAVEPOINT_EXAMPLES: &str = "\
@@ -55,9 +56,26 @@ pub(super) struct Target {
 #[derive(Debug, Subcommand)]
 pub(super) enum SavepointCommand {
     /// Removes a savepoint, or what an interrupted one has left; nothing else
-    Dispose {
-        /// Its directory or its manifest: a path or a URL
-        #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
-        path: Location,
-    },
+    ///
+    /// With `--address` or COFFERDAM_ADDRESS the host does it, unless a job of it has still to begin from the savepoint; otherwise it is done
+    /// from here, and nobody is asked.
+    Dispose(DisposeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct DisposeArgs {
+    /// Its directory or its manifest: a path or a URL
+    #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
+    pub(super) path: Location,
+
+    /// Where the host is that removes it
+    #[arg(long, env = "COFFERDAM_ADDRESS", value_name = "URL")]
+    pub(super) address: Option<String>,
+
+    #[command(flatten)]
+    pub(super) token: TokenArgs,
+
+    /// A file of certificates in PEM that are trusted besides the system's, if the host speaks TLS
+    #[arg(long, env = "COFFERDAM_CA_CERT", value_name = "FILE")]
+    pub(super) ca_cert: Option<PathBuf>,
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::components::{Components, Kept};
 use super::data_dir::{DataDir, names};
 use super::deployment::{Begin, Deployment, Wanted};
+use super::disposals::Disposals;
 use super::event::{Event, Happened};
 use super::job::Job;
 use super::journal::Entry;
@@ -34,6 +35,7 @@ pub struct Host {
     jobs: Jobs,
     /// Held by whoever changes which jobs or components there are.
     changing: Mutex<()>,
+    disposals: Arc<Disposals>,
 }
 
 /// A job to deploy.
@@ -110,7 +112,7 @@ impl Host {
         let found = Arc::clone(&jobs);
         log.run(move |name| lock(&found).get(name).cloned())?;
         running.iter().for_each(|job| life::begin(job, &around, None));
-        Ok(Arc::new(Host { data, around, jobs, changing: Mutex::default() }))
+        Ok(Arc::new(Host { data, around, jobs, changing: Mutex::default(), disposals: Arc::default() }))
     }
 
     /// Has all jobs take a last checkpoint, and waits for that. They go on when the host is started again.
@@ -127,14 +129,12 @@ impl Host {
 
     /// All jobs, by name.
     pub fn jobs(&self) -> Vec<JobOverview> {
-        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
-        jobs.iter().map(|job| job.overview()).collect()
+        self.all_jobs().iter().map(|job| job.overview()).collect()
     }
 
     /// All about all jobs, by name.
     pub fn all_details(&self) -> Vec<JobDetails> {
-        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
-        jobs.iter().map(|job| job.details()).collect()
+        self.all_jobs().iter().map(|job| job.details()).collect()
     }
 
     /// A job.
@@ -387,10 +387,18 @@ impl Host {
         &self.around
     }
 
+    pub(super) fn disposals(&self) -> &Arc<Disposals> {
+        &self.disposals
+    }
+
     pub(super) fn find(&self, name: &str) -> Result<Arc<Job>> {
         self.existing(name).ok_or_else(|| {
             Error::new(Kind::NotFound, format!("the host has no job `{name}`")).help("`cofferdam list` lists those that it has")
         })
+    }
+
+    pub(super) fn all_jobs(&self) -> Vec<Arc<Job>> {
+        self.all().values().cloned().collect()
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Job>>> {

@@ -166,6 +166,42 @@ pub enum Operation {
     },
 }
 
+/// What has come of the removal of a savepoint so far.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct DisposalView {
+    /// By which name it was asked for.
+    pub request_id: String,
+    /// Whether it is still under way.
+    pub status: Status,
+    /// What has come of it, once it is not under way any more.
+    pub operation: Option<DisposalOperation>,
+}
+
+/// What has come of the removal of a savepoint.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", untagged)]
+pub enum DisposalOperation {
+    /// It is gone.
+    #[serde(rename_all = "kebab-case")]
+    Disposed {
+        /// Its directory.
+        path: String,
+        /// Whether it was whole, rather than one whose writing was interrupted.
+        was_whole: bool,
+        /// How many files were deleted.
+        files: usize,
+        /// Files that are none of a savepoint's, and are still there.
+        foreign: Vec<String>,
+    },
+    /// It is not, or not all of it.
+    #[serde(rename_all = "kebab-case")]
+    Failed {
+        /// Why.
+        failure_cause: Fault,
+    },
+}
+
 impl Job {
     /// As in the list.
     pub(super) fn overview(&self) -> JobOverview {
