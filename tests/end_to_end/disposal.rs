@@ -1,4 +1,4 @@
-//! Savepoints that a host is asked to remove.
+//! Savepoints that a host is asked to remove, and the components that it is not to remove.
 
 use std::path::Path;
 
@@ -46,4 +46,31 @@ fn a_host_removes_no_savepoint_that_a_job_has_still_to_begin_from() {
     host.cofferdam(&["deploy", "job.toml"]).succeeds();
     host.wait_for("job", "FINISHED");
     assert_lines(place.lines("out"), flights::oracle(), "without the savepoint");
+}
+
+#[test]
+fn a_component_is_in_use_until_its_job_is_forgotten_or_has_another() {
+    let place = flights::place("");
+    place.set_job(&job("rate = 8000"));
+    let host = deployed(&place, "1");
+    let components = host.describe("job")["components"].as_array().unwrap().clone();
+    let digests: Vec<&str> = components.iter().map(|component| component["digest"].as_str().unwrap()).collect();
+    let refused = |state: &str| {
+        let words = [&*format!("is in use by job `job`, which is {state}"), "cofferdam forget job"];
+        digests.iter().for_each(|digest| drop(host.cofferdam(&["component", "rm", digest]).ends_with(10).says(&words)));
+    };
+    refused("RUNNING");
+    host.json(&["stop", "job"]);
+    refused("STOPPED");
+    // So that this is still possible, and to go on.
+    let (path, _) = location(&host.json(&["savepoint", "job"]));
+    assert!(path.join("components").exists());
+    place.set_job(&job(""));
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_for("job", "FINISHED");
+    refused("FINISHED");
+    host.json(&["forget", "job"]);
+    digests.iter().for_each(|digest| drop(host.json(&["component", "rm", digest])));
+    assert_eq!(host.json(&["component", "list"])["components"], json!([]));
+    assert_lines(place.lines("out"), flights::oracle(), "with the same components");
 }

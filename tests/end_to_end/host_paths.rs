@@ -198,11 +198,11 @@ fn commands_tell_what_a_host_tells() {
     assert_eq!(through, place.cofferdam(&["checkpoints", "checkpoints/job", "--output", "json"]).succeeds().json());
     assert!(host.cofferdam(&["component", "list"]).succeeds().stdout.contains("reader@0.1.0"));
     assert!(host.cofferdam(&["component", "inspect", "reader@0.1.0"]).succeeds().stdout.contains("flights-parse"));
-    host.json(&["component", "rm", "reader@0.1.0"]);
-    host.cofferdam(&["component", "rm", "reader@0.1.0"]).ends_with(9);
     host.cofferdam(&["component", "push", "job.toml"]).ends_with(4).says(&["job.toml", "not WebAssembly"]);
     host.cofferdam(&["deploy", "nothing.toml"]).ends_with(3);
     host.json(&["forget", "job"]);
+    host.json(&["component", "rm", "reader@0.1.0"]);
+    host.cofferdam(&["component", "rm", "reader@0.1.0"]).ends_with(9);
     let error = host.cofferdam(&["describe", "job", "--output", "json"]).ends_with(9).json();
     assert_eq!(error["error"]["code"], "not-found", "{error}");
     host.end().succeeds();

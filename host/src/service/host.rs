@@ -354,15 +354,17 @@ impl Host {
     /// Removes a component.
     ///
     /// # Errors
-    /// Kind `NotFound`; `Conflict` while a job that has not ended runs it.
+    /// Kind `NotFound`; `Conflict` while there is a job that is deployed with it, also if that has ended: it may go on, and savepoints of
+    /// its end hold the component.
     pub fn remove(&self, wanted: &ComponentRef) -> Result<Kept> {
         let _changing = lock(&self.changing);
         let kept = self.component(wanted)?;
-        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
-        let user = jobs.iter().find(|job| !job.is_ended() && job.deployed().digests().any(|digest| *digest == kept.digest));
-        if let Some(job) = user {
-            let message = format!("component `{wanted}` is in use by job `{}`", job.name());
-            return Err(Error::new(Kind::Conflict, message).help("stop or cancel the job first"));
+        let jobs = self.all_jobs();
+        if let Some(job) = jobs.iter().find(|job| job.deployed().digests().any(|digest| *digest == kept.digest)) {
+            let (name, state) = (job.name(), job.live().state.name());
+            let message = format!("component `{wanted}` is in use by job `{name}`, which is {state}");
+            let help = format!("once the job has ended, `cofferdam forget {name}` first, or deploy it with another component");
+            return Err(Error::new(Kind::Conflict, message).help(help));
         }
         self.around.components.remove(&kept.digest)?;
         Ok(kept)
