@@ -163,10 +163,48 @@ fn while_a_job_stops_with_a_savepoint_it_does_not_stop_with_another() {
         let another = [&["stop", "job", "--savepoint", "elsewhere"], drain].concat();
         host.cofferdam(&another).ends_with(10).says(&["job `job` is about to stop with savepoint"]);
     }
+    let other = ["stop", "job", "--savepoint", "s3://bucket/saved", "--without-components"];
+    host.cofferdam(&other).ends_with(10).says(&["job `job` is about to stop with savepoint"]);
     open.store(true, Ordering::SeqCst);
     let checkpoint = first.wait().succeeds().json()["checkpoint"].as_u64().unwrap();
     assert_eq!(host.describe("job")["state"], "STOPPED");
     assert_lines(place.lines("out"), published(&place, 1, checkpoint), "nothing after it");
+}
+
+#[test]
+fn whoever_asks_for_another_savepoint_than_the_one_under_way_gets_another() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = flights::place("");
+    Bucket::give_credentials(&place);
+    place.set_job(&flights::job("rate = 4000").checkpoint(&bucket.settings("40ms")));
+    let host = deployed(&place, "2");
+    let open = Arc::<AtomicBool>::default();
+    let gate = Arc::clone(&open);
+    server.misbehaves(move |request| {
+        if request.method == "PUT" && request.key.contains("/savepoint-") {
+            until("the gate is opened", || gate.load(Ordering::SeqCst).then_some(()));
+        }
+        None
+    });
+    let ask = |without: bool| {
+        let body = serde_json::json!({ "target-directory": "s3://bucket/saved", "without-components": without });
+        let (status, answer) = host.http("POST", "/v1/jobs/job/savepoints", &body.to_string());
+        assert_eq!(status, 202, "{answer}");
+        serde_json::from_str::<Value>(&answer).unwrap()["request-id"].as_str().unwrap().to_owned()
+    };
+    let asked = [false, true, false, true].map(ask);
+    assert!(asked[0] == asked[2] && asked[1] == asked[3] && asked[0] != asked[1], "{asked:?}");
+    open.store(true, Ordering::SeqCst);
+    for (id, has_components) in [(&asked[0], true), (&asked[1], false)] {
+        let saved = until("the savepoint", || {
+            let (_, answer) = host.http("GET", &format!("/v1/jobs/job/savepoints/{id}"), "");
+            Some(serde_json::from_str::<Value>(&answer).unwrap()).filter(|view| view["status"]["id"] == "COMPLETED")
+        });
+        let location = saved["operation"]["location"].as_str().unwrap_or_else(|| panic!("{saved}"));
+        let inside = format!("{}/components/", location.strip_prefix("s3://bucket/").unwrap());
+        assert_eq!(bucket.keys().iter().any(|key| key.starts_with(&inside)), has_components, "{saved}");
+    }
 }
 
 /// The job has no checkpoints but those of savepoints, and no restarts: it goes on all the same.
