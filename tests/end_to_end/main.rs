@@ -109,6 +109,8 @@ mod sums;
 #[cfg(test)]
 mod swap;
 #[cfg(test)]
+mod swap_told;
+#[cfg(test)]
 mod takeover;
 #[cfg(test)]
 mod tools;

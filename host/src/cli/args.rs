@@ -59,7 +59,8 @@ const SWAP: &str = "\
 The component is checked while the job runs; what does not fit is refused, and nothing has stopped. At a barrier it takes over, with the
 state as it is, migrated where its versions rose. For the time of its probation the old component stays at hand. It has failed when it
 traps or exceeds a limit, when a record fails that fails the job, or when too many records do. Then with `forward` the old component goes
-on with the state as it is, and with `rewind`, in whose probation nothing is published, from the swap's checkpoint.
+on with the state as it is, and with `rewind`, in whose probation nothing is published but by sinks of type `stdout`, from the swap's
+checkpoint.
 
 Examples:
   cofferdam swap flights delays delays-2.wasm --dry-run

@@ -50,4 +50,4 @@ pub use prepare::{OperatorReport, Prepared, Report, SourceReport, cache_dir};
 pub use run::{Options, block_on, run, runtime, validate};
 pub use signal::Signals;
 pub use summary::{FailedAttempt, Health, NodeTotals, Outcome, Progress, Restored, Summary};
-pub use swap::{Resumed, StateFate, StateReport, SwapOutcome, SwapReply, SwapReport, SwapRequest, WayBack};
+pub use swap::{CheckReport, Resumed, StateFate, StateReport, SwapOutcome, SwapReply, SwapReport, SwapRequest, WayBack};

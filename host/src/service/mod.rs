@@ -27,7 +27,7 @@ pub use journal::Entry;
 pub use log::{Log, LogLine, LogReader};
 pub use savepoints::SavepointWanted;
 pub use state::{Fault, JobState};
-pub use swap::{Intended, SwapCounts};
+pub use swap::{Intended, SwapCounts, TakenBack};
 pub use view::{
     CheckpointHealth, DisposalOperation, DisposalView, JobDetails, JobOverview, NodeView, Operation, OperatorComponent, SavepointView,
     Status, StatusId,

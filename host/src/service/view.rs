@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::deployment::Ended;
 use super::job::{Job, Live};
 use super::state::{Fault, JobState};
-use super::swap::{Intended, SwapCounts};
+use super::swap::{Intended, SwapCounts, TakenBack};
 
 /// A job in the list of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -57,6 +57,8 @@ pub struct JobDetails {
     pub swaps: SwapCounts,
     /// A swap that is not over.
     pub swap: Option<Intended>,
+    /// The last component that was taken back in this host's process.
+    pub taken_back: Option<TakenBack>,
     /// Its nodes, in topological order.
     pub nodes: Vec<NodeView>,
     /// The last error of an attempt.
@@ -228,6 +230,7 @@ impl Job {
             components: deployment.components.iter().map(component).collect(),
             swaps: live.swaps,
             swap: deployment.swap,
+            taken_back: live.taken_back.clone(),
             nodes: live.node_views(),
             last_error: live.last_error.clone(),
             ended: deployment.ended,
