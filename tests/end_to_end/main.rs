@@ -47,6 +47,8 @@ mod graphs;
 #[cfg(test)]
 mod host_access;
 #[cfg(test)]
+mod host_end;
+#[cfg(test)]
 mod host_file;
 #[cfg(test)]
 mod host_jobs;

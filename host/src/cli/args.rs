@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum, value_parser};
@@ -184,6 +185,10 @@ pub(super) struct ServeArgs {
     /// Where to listen; port 0 is any that is free
     #[arg(long, default_value = DEFAULT_LISTEN, value_name = "ADDRESS:PORT")]
     pub(super) listen: SocketAddr,
+
+    /// How long the last checkpoints of jobs may take when the host ends; a job that takes longer is left as if the host had been killed
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(super) stop_timeout: Duration,
 
     #[command(flatten)]
     pub(super) token: TokenArgs,

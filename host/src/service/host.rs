@@ -28,6 +28,9 @@ use crate::wasm::Engine;
 /// Jobs by name.
 type Jobs = Arc<Mutex<BTreeMap<String, Arc<Job>>>>;
 
+/// Nobody waits longer than that for a host's end.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// A running host.
 pub struct Host {
     data: DataDir,
@@ -115,8 +118,12 @@ impl Host {
         Ok(Arc::new(Host { data, around, jobs, changing: Mutex::default(), disposals: Arc::default() }))
     }
 
-    /// Has all jobs take a last checkpoint, and waits for that. They go on when the host is started again.
-    pub fn close(&self) {
+    /// Has all jobs take a last checkpoint, and waits for that, but no longer than `limit` in all. They go on when the host is started again;
+    /// one that has not come so far, from its newest checkpoint, as if the host had been killed.
+    ///
+    /// # Errors
+    /// Kind `Job`, naming those that have not come to an end. They still run.
+    pub fn close(&self, limit: Duration) -> Result<()> {
         {
             // No job begins any more.
             let _changing = lock(&self.changing);
@@ -124,7 +131,15 @@ impl Host {
         }
         let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
         jobs.iter().for_each(|job| job.suspend());
-        jobs.iter().for_each(|job| job.rest());
+        let until = clock::now() + limit.min(LONGEST);
+        let running: Vec<String> = jobs.iter().filter(|job| !job.rest(until)).map(|job| format!("`{}`", job.name())).collect();
+        if running.is_empty() {
+            return Ok(());
+        }
+        let limit = humantime::format_duration(limit);
+        let message = format!("no last checkpoint of job {} within {limit}", running.join(", "));
+        Err(Error::new(Kind::Job, message)
+            .help("nothing is lost: it goes on from its newest checkpoint. Raise `--stop-timeout`, or find out what it waits for"))
     }
 
     /// All jobs, by name.

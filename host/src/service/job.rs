@@ -1,8 +1,10 @@
 //! [`Job`]: one job of a host, from its deployment on: what is wanted of it, written down before it is done, and where it stands.
 
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -35,8 +37,8 @@ pub(super) struct Job {
     savepoints: Mutex<Savepoints>,
     events: Journal,
     log: Journal,
-    /// What runs it.
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// What runs it, which holds the other end until it is done.
+    thread: Mutex<Option<(JoinHandle<()>, Receiver<()>)>>,
 }
 
 /// Where a job stands. Held for moments only.
@@ -320,15 +322,20 @@ impl Job {
         live.enter(state);
     }
 
-    pub(super) fn runs_in(&self, thread: JoinHandle<()>) {
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    /// It is run by a thread, which drops the other end of `alive` when it is done.
+    pub(super) fn runs_in(&self, thread: JoinHandle<()>, alive: Receiver<()>) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some((thread, alive));
     }
 
-    /// Waits until nothing of it runs any more.
-    pub(super) fn rest(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Waits until nothing of it runs any more, but no longer than `until`. Whether that is so.
+    pub(super) fn rest(&self, until: Instant) -> bool {
+        let Some((thread, alive)) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else { return true };
+        if alive.recv_timeout(until.saturating_duration_since(clock::now())) == Err(RecvTimeoutError::Timeout) {
+            return false;
+        }
         // Whatever it has come to is written down.
-        thread.map(JoinHandle::join).transpose().unwrap_or_default();
+        thread.join().unwrap_or_default();
+        true
     }
 }
 
