@@ -83,6 +83,8 @@ mod operator_state;
 #[cfg(test)]
 mod ports;
 #[cfg(test)]
+mod push;
+#[cfg(test)]
 mod rescale;
 #[cfg(test)]
 mod restart;

@@ -129,7 +129,7 @@ impl Host {
             let _changing = lock(&self.changing);
             self.around.closing.store(true, Ordering::SeqCst);
         }
-        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
+        let jobs = self.all_jobs();
         jobs.iter().for_each(|job| job.suspend());
         let until = clock::now() + limit.min(LONGEST);
         let running: Vec<String> = jobs.iter().filter(|job| !job.rest(until)).map(|job| format!("`{}`", job.name())).collect();
@@ -260,7 +260,7 @@ impl Host {
                     let content = std::fs::read(path).map_err(|error| {
                         named(Error::new(Kind::Component, format!("component `{}` can't be read: {error}", path.display())))
                     })?;
-                    self.push(&content, None)
+                    self.push(&content, None).map_err(|error| error.context(format!("component `{}`", path.display())))
                 }
                 kept => self.component(kept),
             };
@@ -335,7 +335,7 @@ impl Host {
     /// Keeps a component.
     ///
     /// # Errors
-    /// Kind `Component` if this host can't run it; `Storage` if it can't be written.
+    /// Kind `Component` if this host can't run it, without a name for it; `Storage` if it can't be written.
     pub fn push(&self, content: &[u8], name: Option<String>) -> Result<Kept> {
         self.around.components.push(&self.around.engine, content, name)
     }
