@@ -79,7 +79,8 @@
 //!   state; of an operator that is not keyed, once. Here too, `meta` and `out` can be left out.
 //! * `#[snapshot] fn NAME(&mut self, checkpoint: u64)`: called at each barrier, before the state is frozen, to put into operator state
 //!   what the operator keeps in its fields; `open` takes it out again. What a failed batch did to fields can't be undone, so an operator
-//!   with this method can only have `on-error = "fail"`.
+//!   with this method can only have `on-error = "fail"`. If it returns an error, what it has put into state is undone and the checkpoint
+//!   fails, as one does that can't be stored; the operator goes on, so its fields must still hold all that is to be saved.
 //! * `#[checkpoint_complete] fn NAME(&mut self, checkpoint: u64)`: a checkpoint is committed, and the job never goes back behind it.
 //! * `#[checkpoint_aborted] fn NAME(&mut self, checkpoint: u64)`: a checkpoint is given up, because it took too long or could not be
 //!   stored. Its snapshot is part of the next one that is committed. Called after the barrier of the checkpoint.

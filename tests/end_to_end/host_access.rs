@@ -1,6 +1,6 @@
 //! Who may ask a host: tokens, TLS, and where it listens.
 
-use crate::harness::{JobFile, Place, until};
+use crate::harness::{JobFile, Place, Running, until};
 
 fn place() -> Place {
     Place::new(&JobFile::new("40ms"))
@@ -34,6 +34,33 @@ fn a_host_without_a_token_listens_to_this_machine_only() {
     second.says(&["in use by another host"]);
     let taken = host.authority().to_owned();
     place.cofferdam(&["serve", "--data-dir", "other", "--listen", &taken]).ends_with(6).says(&[&taken]);
+}
+
+#[test]
+fn with_a_token_of_the_environment_a_host_listens_elsewhere_too() {
+    let place = place();
+    let with_token = |args: &[&str], token: &str| {
+        let mut command = place.command(args);
+        Running::start(match token {
+            "" => command,
+            token => {
+                command.env("COFFERDAM_TOKEN", token);
+                command
+            }
+        })
+    };
+    let mut host = with_token(&["serve", "--data-dir", "data", "--listen", "0.0.0.0:0"], "a-secret");
+    host.wait_for_stderr("serving on http://0.0.0.0:");
+    let said = host.stderr();
+    assert!(said.contains("the token goes over the network as it is") && !said.contains("a-secret"), "{said}");
+    let port = said.split("serving on http://0.0.0.0:").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("its port");
+    let list = ["list", "--address", &format!("http://127.0.0.1:{port}")];
+    with_token(&list, "").wait().ends_with(11);
+    with_token(&list, "another").wait().ends_with(11);
+    with_token(&list, "a-secret").wait().succeeds();
+    with_token(&list, "two words").wait().ends_with(2).says(&["the token is empty, or has other than visible ASCII characters in it"]);
+    host.signal("TERM");
+    host.wait().succeeds();
 }
 
 #[test]

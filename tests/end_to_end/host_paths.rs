@@ -30,7 +30,7 @@ fn every_path_answers_and_refuses() {
     assert_eq!(host.http("GET", "/healthz", ""), (200, "ok\n".into()));
     assert_eq!(host.http("GET", "/readyz", ""), (200, "ok\n".into()));
     let document = ask(&host, "GET", "/v1/openapi.json", &nothing, 200);
-    assert_eq!(document["paths"].as_object().unwrap().len(), 16, "a new path is to be tested here");
+    assert_eq!(document["paths"].as_object().unwrap().len(), 18, "a new path is to be tested here");
     assert_eq!(ask(&host, "GET", "/v1/jobs", &nothing, 200), json!({ "jobs": [] }));
 
     // Deploying: components as the job file names them, relative to where it says that it lies.
@@ -131,6 +131,20 @@ fn every_path_answers_and_refuses() {
     assert_eq!(taken["status"]["id"], "COMPLETED", "{taken}");
     assert!(taken["operation"]["location"].as_str().unwrap().ends_with("-7f"), "{taken}");
     refused(&host, "GET", &format!("{savepoints}/7e"), &nothing, 404, "not-found", "no savepoint `7e`");
+    let disposal = "/v1/savepoint-disposal";
+    for wrong in ["", "saved", "memory:"] {
+        refused(&host, "POST", disposal, &json!({ "savepoint-path": wrong }), 400, "bad-request", "names no savepoint");
+    }
+    refused(&host, "POST", disposal, &json!({ "savepoint-path": place.path("nowhere") }), 422, "checkpoint", "is no savepoint");
+    refused(&host, "GET", &format!("{disposal}/7e"), &nothing, 404, "not-found", "no removal `7e`");
+    let other = json!({ "target-directory": place.path("saved"), "trigger-id": "80" });
+    assert_eq!(ask(&host, "POST", savepoints, &other, 202), json!({ "request-id": "80" }));
+    let completed = || Some(ask(&host, "GET", &format!("{savepoints}/80"), &nothing, 200)).filter(|saved| !saved["operation"].is_null());
+    let other = crate::harness::until("another savepoint", completed)["operation"]["location"].clone();
+    let asked = ask(&host, "POST", disposal, &json!({ "savepoint-path": other }), 202)["request-id"].as_str().unwrap().to_owned();
+    let completed = || Some(ask(&host, "GET", &format!("{disposal}/{asked}"), &nothing, 200)).filter(|done| !done["operation"].is_null());
+    let done = crate::harness::until("its removal", completed);
+    assert_eq!((&done["status"]["id"], &done["operation"]["was-whole"]), (&"COMPLETED".into(), &true.into()), "{done}");
     // What was taken is no savepoint to stop with.
     let stop = |savepoint: &Value| json!({ "savepoint": savepoint });
     refused(&host, "POST", "/v1/jobs/job/stop", &stop(&saved), 409, "conflict", "savepoint `7f` was taken before");
@@ -184,11 +198,11 @@ fn commands_tell_what_a_host_tells() {
     assert_eq!(through, place.cofferdam(&["checkpoints", "checkpoints/job", "--output", "json"]).succeeds().json());
     assert!(host.cofferdam(&["component", "list"]).succeeds().stdout.contains("reader@0.1.0"));
     assert!(host.cofferdam(&["component", "inspect", "reader@0.1.0"]).succeeds().stdout.contains("flights-parse"));
-    host.json(&["component", "rm", "reader@0.1.0"]);
-    host.cofferdam(&["component", "rm", "reader@0.1.0"]).ends_with(9);
     host.cofferdam(&["component", "push", "job.toml"]).ends_with(4).says(&["job.toml", "not WebAssembly"]);
     host.cofferdam(&["deploy", "nothing.toml"]).ends_with(3);
     host.json(&["forget", "job"]);
+    host.json(&["component", "rm", "reader@0.1.0"]);
+    host.cofferdam(&["component", "rm", "reader@0.1.0"]).ends_with(9);
     let error = host.cofferdam(&["describe", "job", "--output", "json"]).ends_with(9).json();
     assert_eq!(error["error"]["code"], "not-found", "{error}");
     host.end().succeeds();

@@ -25,6 +25,8 @@ mod disk_full;
 #[cfg(test)]
 mod disk_state;
 #[cfg(test)]
+mod disposal;
+#[cfg(test)]
 mod endurance;
 #[cfg(test)]
 mod environment;
@@ -48,6 +50,8 @@ mod generator;
 mod graphs;
 #[cfg(test)]
 mod host_access;
+#[cfg(test)]
+mod host_end;
 #[cfg(test)]
 mod host_file;
 #[cfg(test)]
@@ -82,6 +86,8 @@ mod on_cancel;
 mod operator_state;
 #[cfg(test)]
 mod ports;
+#[cfg(test)]
+mod push;
 #[cfg(test)]
 mod rescale;
 #[cfg(test)]
@@ -118,6 +124,8 @@ mod sums;
 mod swap;
 #[cfg(test)]
 mod swap_flights;
+#[cfg(test)]
+mod swap_told;
 #[cfg(test)]
 mod takeover;
 #[cfg(test)]

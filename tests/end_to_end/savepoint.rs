@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::flights;
+use crate::harness::s3::{Bucket, Server};
 use crate::harness::{Host, JobFile, Place, Random, assert_lines};
 use crate::{operator_state, ports, sums};
 
@@ -202,6 +203,47 @@ fn a_changed_job_takes_over_what_is_renamed_and_leaves_out_what_it_is_told_to() 
     let summary = summary.says(&["left out for good: totals, lines", "beginning empty: rows"]).json();
     assert_eq!(summary["restored"]["left-out"], serde_json::json!(["totals", "lines"]));
     assert_eq!(summary["nodes"][2]["records-in"], 20_000, "read from its beginning: {summary}");
+}
+
+/// On a host: to another backend, and to a bucket.
+#[test]
+fn a_claimed_savepoint_is_gone_on_from_on_disk_and_with_checkpoints_in_a_bucket() {
+    let (place, input, savepoint) = stopped(76);
+    let server = Server::start();
+    Bucket::give_credentials(&place);
+    let job = |rate: &str| {
+        let job = sums::job(&format!("{SOURCE}\n{rate}")).checkpoint(&server.bucket.settings("40ms"));
+        job.state("backend = \"disk\"\nmemory = \"64KiB\"")
+    };
+    place.set_job(&job("rate = 2000"));
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-s", &savepoint, "--claim-mode", "claim", "-p", "3"]).succeeds();
+    host.running().wait_until("the savepoint's end", || !Path::new(&savepoint).exists());
+    host.json(&["stop", "job"]);
+    // Back to memory, and to another place on disk.
+    let (saved, _) = location(&host.json(&["savepoint", "job", "moved"]));
+    place.set_job(&sums::job(SOURCE).checkpoint("interval = \"40ms\"\ndir = \"elsewhere\""));
+    host.cofferdam(&["deploy", "job.toml", "-s", saved.to_str().unwrap(), "-p", "2"]).succeeds();
+    host.wait_for("job", "FINISHED");
+    assert!(saved.exists(), "nobody has claimed it");
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn a_deployed_job_leaves_out_state_of_a_savepoint_if_it_is_told_to() {
+    let (place, input, savepoint) = stopped(77);
+    let manifest: Value = serde_json::from_slice(&fs::read(Path::new(&savepoint).join("manifest.json")).unwrap()).unwrap();
+    let position = manifest["sources"][0]["splits"][0]["records"].as_u64().expect("a number") as usize;
+    let job = JobFile::new("40ms").source("lines", SOURCE).operator("pairs", "fixture-pairs", &["lines"], "");
+    place.set_job(&job.operator("others", "fixture-sum", &["pairs"], "").file_sink("rest", &["others"]));
+    let host = place.host();
+    let deploy = ["deploy", "job.toml", "-p", "2", "-s", &savepoint];
+    host.cofferdam(&deploy).ends_with(5).says(&["the checkpoint holds what belongs to operator `totals`", "--allow-non-restored-state"]);
+    host.cofferdam(&[&deploy[..], &["--allow-non-restored-state"]].concat()).succeeds();
+    host.wait_for("job", "FINISHED");
+    let events = host.cofferdam(&["events", "job"]).succeeds().stdout;
+    assert!(events.contains("beginning empty: others") && events.contains("left out for good: totals"), "{events}");
+    sums::check(&place.lines("rest"), &[input[position..].to_vec()]);
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use crate::flights;
 use crate::harness::s3::{Bucket, Fault, Server};
-use crate::harness::{Host, JobFile, Place, Random, assert_lines, until};
+use crate::harness::{Host, Place, Random, assert_lines, until};
 use crate::savepoint::{deployed, job, location, published};
+use crate::{flights, operator_state, sums};
 
 /// The directories of savepoints that were asked for by a name, and whether each has its manifest.
 fn asked(place: &Place, id: &str) -> Vec<(PathBuf, bool)> {
@@ -160,6 +160,8 @@ fn while_a_job_stops_with_a_savepoint_it_does_not_stop_with_another() {
         let another = [&["stop", "job", "--savepoint", "elsewhere"], drain].concat();
         host.cofferdam(&another).ends_with(10).says(&["job `job` is about to stop with savepoint"]);
     }
+    let other = ["stop", "job", "--savepoint", "s3://bucket/saved", "--without-components"];
+    host.cofferdam(&other).ends_with(10).says(&["job `job` is about to stop with savepoint"]);
     open.store(true, Ordering::SeqCst);
     let checkpoint = first.wait().succeeds().json()["checkpoint"].as_u64().unwrap();
     assert_eq!(host.describe("job")["state"], "STOPPED");
@@ -167,19 +169,83 @@ fn while_a_job_stops_with_a_savepoint_it_does_not_stop_with_another() {
 }
 
 #[test]
-fn a_savepoint_that_an_operator_refuses_is_none_and_the_job_goes_on() {
-    let job = JobFile::new("1h")
-        .restart("strategy = \"fixed-delay\"\nattempts = 9\ndelay = \"1ms\"")
-        .source("lines", "type = \"generator\"\nkind = \"words\"\nrate = 100")
-        .operator("life", "fixture-life", &["lines"], "config = { fails_at = 1 }")
-        .sink("out", &["life"], "type = \"blackhole\"");
-    let place = Place::new(&job);
-    let host = place.host();
-    host.cofferdam(&["deploy", "job.toml"]).succeeds();
-    for (attempt, command) in [(2, &["savepoint", "job", "saved"][..]), (3, &["stop", "job", "--savepoint", "saved"])] {
-        host.wait_until("job", "records", |details| details["state"] == "RUNNING" && details["records-in"].as_u64() > Some(0));
-        host.cofferdam(command).ends_with(1).says(&["no savepoint was taken, because the attempt has failed", "operator `life`"]);
-        host.wait_until("job", "the next attempt", |details| details["state"] == "RUNNING" && details["attempt"] == attempt);
+fn whoever_asks_for_another_savepoint_than_the_one_under_way_gets_another() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = flights::place("");
+    Bucket::give_credentials(&place);
+    place.set_job(&flights::job("rate = 4000").checkpoint(&bucket.settings("40ms")));
+    let host = deployed(&place, "2");
+    let open = Arc::<AtomicBool>::default();
+    let gate = Arc::clone(&open);
+    server.misbehaves(move |request| {
+        if request.method == "PUT" && request.key.contains("/savepoint-") {
+            until("the gate is opened", || gate.load(Ordering::SeqCst).then_some(()));
+        }
+        None
+    });
+    let ask = |without: bool| {
+        let body = serde_json::json!({ "target-directory": "s3://bucket/saved", "without-components": without });
+        let (status, answer) = host.http("POST", "/v1/jobs/job/savepoints", &body.to_string());
+        assert_eq!(status, 202, "{answer}");
+        serde_json::from_str::<Value>(&answer).unwrap()["request-id"].as_str().unwrap().to_owned()
+    };
+    let asked = [false, true, false, true].map(ask);
+    assert!(asked[0] == asked[2] && asked[1] == asked[3] && asked[0] != asked[1], "{asked:?}");
+    open.store(true, Ordering::SeqCst);
+    for (id, has_components) in [(&asked[0], true), (&asked[1], false)] {
+        let saved = until("the savepoint", || {
+            let (_, answer) = host.http("GET", &format!("/v1/jobs/job/savepoints/{id}"), "");
+            Some(serde_json::from_str::<Value>(&answer).unwrap()).filter(|view| view["status"]["id"] == "COMPLETED")
+        });
+        let location = saved["operation"]["location"].as_str().unwrap_or_else(|| panic!("{saved}"));
+        let inside = format!("{}/components/", location.strip_prefix("s3://bucket/").unwrap());
+        assert_eq!(bucket.keys().iter().any(|key| key.starts_with(&inside)), has_components, "{saved}");
     }
-    assert_eq!(fs::read_dir(place.path("saved")).unwrap().count(), 0);
+}
+
+/// The job has no checkpoints but those of savepoints, and no restarts: it goes on all the same.
+#[test]
+fn a_savepoint_that_an_operator_refuses_is_none_and_the_job_goes_on() {
+    let job = |rate: &str, config: &str| {
+        let job = operator_state::counts("fixture-local-memory", rate, config);
+        job.checkpoint("dir = \"checkpoints\"\nsavepoint-dir = \"saved\"")
+    };
+    let config = "config = { refuses = [[1, 1], [1, 3], [3, 3]], panics = [[1, 4], [2, 3]] }";
+    let place = Place::new(&job("rate = 100", config));
+    let input = sums::input(&mut Random::new(93), 0, 12_000);
+    place.write_lines("input/a", &input);
+    let host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    let runs_on = |attempt: u32| {
+        let has_begun = |details: &Value| details["attempt"] == attempt && details["records-in"].as_u64() > Some(0);
+        let read = host.wait_until("job", "the attempt", has_begun)["records-in"].as_u64();
+        let details = host.wait_until("job", "that it reads", |details| details["records-in"].as_u64() > read);
+        assert_eq!((&details["state"], &details["attempt"]), (&"RUNNING".into(), &attempt.into()));
+    };
+    runs_on(1);
+    let refused = |command: &[&str], checkpoint: u32, why: &str| {
+        let why = format!("operator `counts`, subtask 0: its snapshot hook, for checkpoint {checkpoint}: {why}");
+        host.cofferdam(command).ends_with(1).says(&[&why, "the job goes on: ask again later"]);
+    };
+    refused(&["savepoint", "job"], 1, "failed: not now");
+    runs_on(1);
+    assert_eq!(location(&host.json(&["savepoint", "job"])).1, 2, "what the one before has brought is in it");
+    refused(&["stop", "job", "--savepoint"], 3, "failed: not now");
+    runs_on(1);
+    // An instance that is spent has to begin again from a checkpoint.
+    refused(&["savepoint", "job"], 4, "panicked: ");
+    runs_on(2);
+    refused(&["stop", "job", "--savepoint"], 3, "panicked: ");
+    runs_on(3);
+    // So has one that has finished.
+    refused(&["stop", "job", "--savepoint", "--drain"], 3, "failed: not now");
+    runs_on(4);
+    assert_eq!(fs::read_dir(place.path("saved")).unwrap().count(), 1);
+    let (path, _) = location(&host.json(&["stop", "job", "--savepoint"]));
+    assert_eq!(host.describe("job")["state"], "STOPPED");
+    host.end().succeeds();
+    place.set_job(&job("", ""));
+    place.run(&["-p", "3", "-s", path.to_str().unwrap()]).succeeds();
+    operator_state::check(&place.lines("out"), &input, |_| false);
 }

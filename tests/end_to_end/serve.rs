@@ -94,3 +94,21 @@ fn a_drained_job_has_finished() {
     host.json(&["forget", "job"]);
     host.cofferdam(&["describe", "job"]).ends_with(9);
 }
+
+#[test]
+fn logs_are_followed_while_the_job_runs_and_until_it_has_ended() {
+    let place = flights::place("rate = 1000");
+    let host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    let mut follower = host.start(&["logs", "job", "-f"]);
+    follower.wait_for_stdout("starting run 1");
+    // What comes only now is shown too, and after the end nothing is waited for.
+    host.json(&["rescale", "job", "-p", "2"]);
+    follower.wait_for_stdout("to go on with parallelism 2");
+    assert!(!follower.has_ended());
+    host.json(&["stop", "job"]);
+    let followed = follower.wait().succeeds().stdout;
+    assert!(followed.lines().last().unwrap_or_default().contains("ended: STOPPED"), "{followed}");
+    let all = host.cofferdam(&["logs", "job"]).succeeds().stdout;
+    assert_eq!(followed, all, "each line once");
+}

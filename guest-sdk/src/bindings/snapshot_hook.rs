@@ -67,7 +67,8 @@ pub mod exports {
                 }
                 pub trait Guest {
                     /// The barrier has come and the state is about to be frozen: put what is kept in memory into operator state. No key is at hand, and
-                    /// emitting traps. An error or a trap fails the attempt.
+                    /// emitting traps. An error undoes what the call has written and fails the checkpoint, and the operator goes on with its memory as
+                    /// the call leaves it; at a stop, at the end of input and in a swap it fails the attempt, as a trap does.
                     #[allow(async_fn_in_trait)]
                     fn snapshot(
                         checkpoint: u64,

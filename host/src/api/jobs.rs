@@ -61,7 +61,7 @@ pub struct StopRequest {
     /// End as if all input ended here: operators finish, and nothing is left to go on with.
     #[serde(default)]
     pub drain: bool,
-    /// With a savepoint: nothing that comes after it is published. If there can be none, the job goes on, unless it is drained.
+    /// With a savepoint: nothing that comes after it is published. If there can be none, the job goes on, unless it has finished by then.
     #[serde(default)]
     pub savepoint: Option<SavepointRequest>,
 }

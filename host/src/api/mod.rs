@@ -17,7 +17,7 @@ pub use guard::Guard;
 pub use history::{Events, LogLines};
 pub use jobs::{DeployRequest, Jobs, RescaleRequest, StopRequest, Stopping};
 pub use problem::Problem;
-pub use savepoints::{SavepointRequest, Triggered};
+pub use savepoints::{DisposalRequest, SavepointRequest, Triggered};
 pub use server::{Listen, Serving, openapi};
 pub use swap::{ERROR_FACTOR, PROBATION, SwapRequest};
 

@@ -13,7 +13,7 @@ use super::extract::{Json, Path};
 use super::problem::Problem;
 use super::{Shared, blocking};
 use crate::job::Then;
-use crate::service::{Host, SavepointView, SavepointWanted};
+use crate::service::{DisposalView, Host, SavepointView, SavepointWanted};
 
 /// A savepoint to take.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -46,8 +46,16 @@ pub struct Triggered {
     pub request_id: String,
 }
 
+/// A savepoint to remove.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct DisposalRequest {
+    /// Its directory or its manifest: an absolute path or a URL, which the host reaches as its environment says.
+    pub savepoint_path: String,
+}
+
 pub(super) fn router() -> OpenApiRouter<Arc<Host>> {
-    OpenApiRouter::new().routes(routes!(take)).routes(routes!(status))
+    OpenApiRouter::new().routes(routes!(take)).routes(routes!(status)).routes(routes!(dispose)).routes(routes!(disposal_status))
 }
 
 /// Has a job take a savepoint. A job that has stopped or finished has one of its last checkpoint.
@@ -69,4 +77,23 @@ async fn take(
     responses((status = 200, body = SavepointView), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn status(State(host): Shared, Path((job, trigger)): Path<(String, String)>) -> Result<axum::Json<SavepointView>, Problem> {
     Ok(axum::Json(blocking(move || host.savepoint_status(&job, &trigger)).await?))
+}
+
+/// Removes a savepoint, or what an interrupted one has left. One that a job has still to begin from is refused.
+#[utoipa::path(post, path = "/v1/savepoint-disposal", tag = "savepoints", request_body = DisposalRequest,
+    responses((status = 202, body = Triggered), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn dispose(
+    State(host): Shared,
+    Json(DisposalRequest { savepoint_path }): Json<DisposalRequest>,
+) -> Result<(StatusCode, axum::Json<Triggered>), Problem> {
+    let request_id = blocking(move || host.dispose(&savepoint_path)).await?;
+    Ok((StatusCode::ACCEPTED, axum::Json(Triggered { request_id })))
+}
+
+/// Tells what has come of the removal of a savepoint.
+#[utoipa::path(get, path = "/v1/savepoint-disposal/{trigger}", tag = "savepoints",
+    params(("trigger" = String, Path, description = "By which name it was asked for")),
+    responses((status = 200, body = DisposalView), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn disposal_status(State(host): Shared, Path(trigger): Path<String>) -> Result<axum::Json<DisposalView>, Problem> {
+    Ok(axum::Json(blocking(move || host.disposal_status(&trigger)).await?))
 }

@@ -7,7 +7,7 @@ use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::args::HostArgs;
+use super::args::{HostArgs, TokenArgs};
 use crate::api::Problem;
 use crate::error::{Error, Kind, Result};
 use crate::tls;
@@ -31,16 +31,21 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(args: &HostArgs) -> Result<Self> {
+        Self::at(&args.address, &args.token, args.ca_cert.as_deref())
+    }
+
+    /// The host at an address.
+    pub(super) fn at(address: &str, token: &TokenArgs, ca_cert: Option<&Path>) -> Result<Self> {
         tls::choose_cryptography();
         let mut http = reqwest::Client::builder().connect_timeout(CONNECT).no_proxy();
-        if let Some(file) = &args.ca_cert {
+        if let Some(file) = ca_cert {
             http = http.tls_certs_merge(certificates(file)?);
         }
         let http = http.build().map_err(|error| Error::new(Kind::Internal, format!("no HTTP client: {error}")))?;
-        let address = args.address.trim_end_matches('/').into();
+        let address = address.trim_end_matches('/').into();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::new(Kind::Internal, format!("no asynchronous runtime: {error}")))?;
-        Ok(Client { runtime, http, address, token: args.token.read()? })
+        Ok(Client { runtime, http, address, token: token.read()? })
     }
 
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {

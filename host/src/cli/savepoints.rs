@@ -1,18 +1,18 @@
 //! Savepoints, asked for from outside.
 
 use super::answer;
-use super::args::{Output, SavepointArgs, SavepointCommand, StopArgs, Target};
+use super::args::{DisposeArgs, Output, SavepointArgs, SavepointCommand, StopArgs, Target};
 use super::client::{Client, part};
 use super::remote::{absolute, has_ended, path};
-use crate::api::{SavepointRequest, StopRequest, Triggered};
+use crate::api::{DisposalRequest, SavepointRequest, StopRequest, Triggered};
 use crate::error::{Error, Kind, Result};
 use crate::job;
 use crate::plan::Location;
-use crate::service::{JobDetails, Operation, SavepointView, StatusId};
+use crate::service::{DisposalOperation, DisposalView, JobDetails, Operation, SavepointView, StatusId};
 
 pub(super) fn run(args: &SavepointArgs, output: Output) -> Result<u8> {
     match (&args.command, &args.job) {
-        (Some(SavepointCommand::Dispose { path }), _) => answer(&job::dispose(path)?, output),
+        (Some(SavepointCommand::Dispose(args)), _) => dispose(args, output),
         (None, Some(name)) => {
             let client = Client::new(&args.host)?;
             let request = request(&args.target, args.dir.as_ref())?;
@@ -34,12 +34,31 @@ pub(super) fn stop(args: &StopArgs, dir: Option<&Location>, output: Output) -> R
     answer(&saved, output)
 }
 
-fn request(target: &Target, dir: Option<&Location>) -> Result<SavepointRequest> {
-    let target_directory = dir.map(|dir| match dir {
+/// Removes a savepoint: the host that is named does, or else this process.
+fn dispose(args: &DisposeArgs, output: Output) -> Result<u8> {
+    let Some(address) = &args.address else { return answer(&job::dispose(&args.path)?, output) };
+    let client = Client::at(address, &args.token, args.ca_cert.as_deref())?;
+    let request = DisposalRequest { savepoint_path: as_the_host_sees(&args.path)? };
+    let Triggered { request_id } = client.post("/v1/savepoint-disposal", &request)?;
+    let path = format!("/v1/savepoint-disposal/{}", part(&request_id));
+    let asked = client.wait(&path, |asked: &DisposalView| asked.status.id == StatusId::Completed)?;
+    match asked.operation {
+        Some(DisposalOperation::Failed { failure_cause }) => Err(failure_cause.into_error()),
+        Some(disposed) => answer(&disposed, output),
+        None => Err(Error::new(Kind::Internal, format!("nothing has come of the removal `{request_id}`"))),
+    }
+}
+
+/// A place, for a host that runs in another directory.
+fn as_the_host_sees(place: &Location) -> Result<String> {
+    match place {
         Location::Path(path) => absolute(path),
         bucket => Ok(bucket.to_string()),
-    });
-    let target_directory = target_directory.transpose()?;
+    }
+}
+
+fn request(target: &Target, dir: Option<&Location>) -> Result<SavepointRequest> {
+    let target_directory = dir.map(as_the_host_sees).transpose()?;
     Ok(SavepointRequest { target_directory, trigger_id: target.trigger_id.clone(), without_components: target.without_components })
 }
 

@@ -24,19 +24,22 @@ pub(super) fn serve(args: &ServeArgs, log: LogReader, output: Output) -> Result<
     if output == Output::Json {
         console::print(&serde_json::json!({ "address": address }).to_string())?;
     }
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let end = serving.end();
         let served = tokio::spawn(serving.run(Arc::clone(&host)));
         let first = signals.next().await;
         console::say("every job takes a last checkpoint; the signal once more ends the process at once");
         tokio::spawn(async move { std::process::exit(128 + signals.next().await) });
         tracing::info!("ending, by signal {first}");
-        let closing = Arc::clone(&host);
-        tokio::task::spawn_blocking(move || closing.close()).await.map_err(panicked)?;
+        let (closing, limit) = (Arc::clone(&host), args.stop_timeout);
+        let closed = tokio::task::spawn_blocking(move || closing.close(limit)).await.map_err(panicked)?;
         end();
-        served.await.map_err(panicked)?
-    })?;
-    Ok(0)
+        served.await.map_err(panicked)??;
+        closed
+    });
+    // Whoever still waits for a job that does not end, such as for the answer to a swap, is not waited for.
+    runtime.shutdown_background();
+    ended.map(|()| 0)
 }
 
 fn panicked(panic: tokio::task::JoinError) -> Error {

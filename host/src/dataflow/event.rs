@@ -68,6 +68,15 @@ pub enum Event {
         /// Why, naming the record.
         error: Error,
     },
+    /// A subtask has not put into its state what the guest keeps in memory, so that there can be no checkpoint with this epoch.
+    Unsaved {
+        /// The epoch.
+        epoch: u64,
+        /// Why, naming the operator.
+        error: Error,
+        /// Whether the instance is spent; else the subtask goes on, with its state as it was before.
+        is_spent: bool,
+    },
     /// Something failed; the dataflow is being torn down.
     Failed(Error),
 }

@@ -137,12 +137,18 @@ impl OperatorStage {
     }
 
     /// The barrier that ends `epoch`, before which records were held back for `aligned`: the guest puts into state what it keeps in
-    /// memory, then all of it is frozen.
+    /// memory, then all of it is frozen. If it refuses to, that is told first, and what is frozen belongs to the next checkpoint.
     pub(super) fn barrier(&mut self, epoch: u64, aligned: Duration) -> Result<()> {
         self.heed_verdict()?;
         let start = clock::now();
-        let saved = self.instance().snapshot(epoch);
-        saved.map_err(|failure| self.place.error(&format!("its snapshot hook, for checkpoint {epoch}"), &failure, Blame::Operator))?;
+        if let Err(failure) = self.instance().snapshot(epoch) {
+            let error = self.place.error(&format!("its snapshot hook, for checkpoint {epoch}"), &failure, Blame::Operator);
+            let is_spent = failure.cause.is_fatal();
+            (self.place.events)(Event::Unsaved { epoch, error: error.clone(), is_spent });
+            if is_spent {
+                return Err(error);
+            }
+        }
         self.instance().state().freeze();
         let operator_state = self.instance().operator_state().freeze();
         let froze = clock::now() - start;

@@ -7,8 +7,11 @@ use crate::checkpoint::decide::restore_point;
 use crate::checkpoint::store::{Saved, Store};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Location, Plan};
+use crate::record::AttemptId;
 
 use super::SavepointOrder;
+use super::attempt::newest;
+use super::begin::unfulfilled;
 use super::prepare::Prepared;
 use super::savepoint::Writing;
 use super::swap::newest_digest;
@@ -58,6 +61,22 @@ pub async fn clear_savepoint(plan: &Plan, target: &Location, trigger_id: &str, w
 /// Kind `Storage` if that can't be read; `Checkpoint` if its manifest is broken.
 pub async fn newest_component(plan: &Plan, operator: &str) -> Result<Option<String>> {
     newest_digest(&store(plan).await?, operator).await
+}
+
+/// Whether a job that is to begin from the savepoint in a directory has still to: no attempt of it has begun that is newer than `since`, or
+/// none has committed a checkpoint.
+///
+/// # Errors
+/// Kind `Storage` if the job's log can't be read.
+pub async fn begins_from(plan: &Plan, since: AttemptId, savepoint: &Location) -> Result<bool> {
+    let store = store(plan).await?;
+    if newest(&store).await? <= since {
+        return Ok(true);
+    }
+    let Some(&run) = store.runs().await?.last() else { return Ok(true) };
+    let log = store.log(run).await?;
+    let from = unfulfilled(&log).and_then(|claim| claim.from.as_ref()?.parse::<Location>().ok());
+    Ok(from.and_then(|manifest| manifest.parent()).as_ref() == Some(savepoint))
 }
 
 async fn store(plan: &Plan) -> Result<Store> {

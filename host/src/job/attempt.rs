@@ -31,7 +31,7 @@ pub async fn newest_attempt(plan: &Plan) -> Result<AttemptId> {
     newest(&Store::open(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name).await?).await
 }
 
-async fn newest(store: &Store) -> Result<AttemptId> {
+pub(super) async fn newest(store: &Store) -> Result<AttemptId> {
     match store.runs().await?.last() {
         Some(&run) => Ok(AttemptId { run, attempt: store.log(run).await?.last_attempt() }),
         None => Ok(AttemptId::NONE),
@@ -69,11 +69,12 @@ pub async fn attempts(
             Err(error) => error,
         };
         let Some(attempt) = legacy.attempt.or(options.unattended.then_some(AttemptId::NONE)) else { return Err(error) };
-        if legacy.ending {
+        let is_forgiven = std::mem::take(&mut legacy.is_forgiven);
+        if legacy.ending && !is_forgiven {
             return Err(for_good(error, Some("it was to end anyway".into())));
         }
         let swap = legacy.unsettled.as_mut().filter(|_| error.kind() != Kind::Fenced);
-        let delay = match swap.is_some_and(Unsettled::forgives) {
+        let delay = match swap.is_some_and(Unsettled::forgives) || is_forgiven {
             true => Duration::ZERO,
             false => match strategy.failed(&error, began, clock::now(), clock::random()) {
                 Next::Again(delay) => delay,
@@ -120,6 +121,8 @@ struct Legacy {
     ending: bool,
     /// Whether the next one is to drain: the job was told so between the two.
     draining: bool,
+    /// Whether it has failed for nothing but a savepoint.
+    is_forgiven: bool,
     /// A swap that it was in the middle of.
     unsettled: Option<Unsettled>,
     /// Whether one was looked for that the process before was in the middle of.
@@ -235,7 +238,8 @@ async fn attempt(
         controller.end_by(End::Drain);
     }
     let mut ended = controller.run(taken, orders).await;
-    (legacy.history, legacy.ending) = (std::mem::take(&mut controller.history), controller.ending.is_some());
+    legacy.history = std::mem::take(&mut controller.history);
+    (legacy.ending, legacy.is_forgiven) = (controller.ending.is_some(), controller.is_forgiven);
     prepared.clone_from(&controller.prepared);
     if !matches!(ended, Ok(Outcome::Finished)) {
         control.cancel();

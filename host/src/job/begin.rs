@@ -258,7 +258,7 @@ fn asked(point: RestorePoint, newest: Option<&Log>, options: &Options) -> Result
 }
 
 /// The claim of the newest attempt, if it was told where to begin and has not committed a checkpoint of its own.
-fn unfulfilled(log: &Log) -> Option<&Claim> {
+pub(super) fn unfulfilled(log: &Log) -> Option<&Claim> {
     match log.entries.values().next_back()? {
         Ok(LogEntry::Claim(claim)) if claim.from.is_some() => Some(claim),
         _ => None,

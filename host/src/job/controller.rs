@@ -67,6 +67,8 @@ pub(super) struct Controller {
     reading: BTreeMap<usize, u16>,
     /// Sources that others wait for and that have ended, each with the checkpoint that holds all of their records.
     pub(super) awaited: VecDeque<(usize, u64)>,
+    /// Whether the attempt has failed for nothing but a savepoint: the job goes on as if it had not been asked for.
+    pub(super) is_forgiven: bool,
     /// How it is to end, once it was told to.
     pub(super) ending: Option<End>,
     pub(super) control: Arc<Control>,
@@ -133,6 +135,7 @@ impl Controller {
             parts: Parts::default(),
             reading: sources.map(|(node, _)| (node, plan.parallelism)).collect(),
             awaited: VecDeque::new(),
+            is_forgiven: false,
             ending: None,
             started,
             tasks: JoinSet::new(),
@@ -195,7 +198,10 @@ impl Controller {
                 Some(trouble) = self.trouble.1.recv() => self.fail(trouble.epoch, trouble.error)?,
                 Some(order) = orders.recv() => match order {
                     Order::End(End::Cancel) => return Ok(Outcome::Cancelled),
-                    Order::End(end) => self.end_by(end),
+                    Order::End(end) => {
+                        self.savepoints.is_drain = false;
+                        self.end_by(end);
+                    }
                     Order::Savepoint(order) => self.ask_savepoint(order),
                     Order::Swap(request, reply) => self.order_swap(request, reply),
                 },
@@ -287,6 +293,7 @@ impl Controller {
                 self.unfit(&error);
                 Ok(())
             }
+            Event::Unsaved { epoch, error, is_spent } => self.unsaved(epoch, error, is_spent),
             Event::Failed(error) => Err(error),
         }
     }

@@ -58,6 +58,14 @@ pub fn dispose(path: &Location) -> Result<Disposed> {
     super::run::runtime()?.block_on(async { find(path).await?.dispose().await })
 }
 
+/// The directory that `path` names as a savepoint, whole or not. A bucket is reached as the environment says.
+///
+/// # Errors
+/// Kind `Checkpoint` if it names none; `Storage` if the place can't be reached.
+pub fn savepoint_at(path: &Location) -> Result<Location> {
+    super::block_on(async { Ok(find(path).await?.dir().clone()) })
+}
+
 async fn find(path: &Location) -> Result<SavepointDir> {
     let found = SavepointDir::find(path, &Access::default()).await?;
     found.ok_or_else(|| {

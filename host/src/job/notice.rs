@@ -156,7 +156,7 @@ impl fmt::Display for Notice {
                 let probation = humantime::format_duration(Duration::from_millis(*probation_ms));
                 match way_back {
                     WayBack::Forward => write!(f, "; on probation for {probation}"),
-                    WayBack::Rewind => write!(f, "; on probation for {probation}, in which nothing is published"),
+                    WayBack::Rewind => write!(f, "; on probation for {probation}, in which no checkpoint is committed"),
                 }
             }
             Notice::TakenBack { operator, component, reason } => {

@@ -33,6 +33,8 @@ pub(super) struct Savepoints {
     given_up: Arc<AtomicBool>,
     /// One is whole after which the job was to end.
     stopped: bool,
+    /// The job is draining for nothing but one.
+    pub(super) is_drain: bool,
 }
 
 struct Asked {
@@ -157,6 +159,7 @@ impl Controller {
             then => {
                 asked.stage = Stage::Waiting(target);
                 if then == Then::Drain {
+                    self.savepoints.is_drain = self.ending.is_none();
                     self.end_by(End::Drain);
                 }
             }

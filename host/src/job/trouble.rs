@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::checkpoint::manifest::{Fate, Past};
+use crate::checkpoint::manifest::{Fate, Past, Trigger};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 
 use super::Notice;
 use super::commit::Committing;
 use super::controller::{Controller, joined};
+use super::cycle::Cycle;
 
 /// Subtasks of a node that are named in a message; of more only the number is told.
 const NAMED: usize = 3;
@@ -69,6 +70,25 @@ impl Controller {
             tracing::info!(checkpoint = epoch, in_a_row = health.failed_in_a_row, "failed: {reason}");
         }
         Ok(())
+    }
+
+    /// An operator's subtask can't take part in a checkpoint.
+    ///
+    /// # Errors
+    /// If the attempt can't go on: with an instance that is spent, or without a checkpoint that no other makes up for.
+    pub(super) fn unsaved(&mut self, epoch: u64, error: Error, is_spent: bool) -> Result<()> {
+        let trigger = self.cycle.get(epoch).map(|under_way| under_way.trigger);
+        let is_asked = match trigger {
+            Some(Trigger::Savepoint) => true,
+            Some(Trigger::EndOfInput) => self.savepoints.is_drain,
+            _ => false,
+        };
+        let error = if is_asked { error.help("the job goes on: ask again later, or mend the operator") } else { error };
+        if !is_spent && trigger.is_none_or(Cycle::may_be_given_up) {
+            return self.fail(epoch, error);
+        }
+        self.is_forgiven = is_asked;
+        Err(error)
     }
 
     /// Notes that a checkpoint has failed, for whoever looks at the history.

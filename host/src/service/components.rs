@@ -63,7 +63,7 @@ impl Components {
     /// Keeps a component. One that is there already takes the new name, if one is given, and counts as pushed now.
     ///
     /// # Errors
-    /// Kind `Component` if this host can't run it; `Storage` if it can't be written.
+    /// Kind `Component` if this host can't run it, without a name for it; `Storage` if it can't be written.
     pub(super) fn push(&self, engine: &Engine, content: &[u8], name: Option<String>) -> Result<Kept> {
         let digest = blake3::hash(content).to_hex().to_string();
         let path = self.path(&digest);

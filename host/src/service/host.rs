@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::components::{Components, Kept};
 use super::data_dir::{DataDir, names};
 use super::deployment::{Begin, Deployment, Wanted};
+use super::disposals::Disposals;
 use super::event::{Event, Happened};
 use super::job::Job;
 use super::journal::Entry;
@@ -27,6 +28,9 @@ use crate::wasm::Engine;
 /// Jobs by name.
 type Jobs = Arc<Mutex<BTreeMap<String, Arc<Job>>>>;
 
+/// Nobody waits longer than that for a host's end.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// A running host.
 pub struct Host {
     data: DataDir,
@@ -34,6 +38,7 @@ pub struct Host {
     jobs: Jobs,
     /// Held by whoever changes which jobs or components there are.
     changing: Mutex<()>,
+    disposals: Arc<Disposals>,
 }
 
 /// A job to deploy.
@@ -109,31 +114,41 @@ impl Host {
         log.run(move |name| lock(&found).get(name).cloned())?;
         lock(&jobs).values().for_each(Job::clear_interrupted_beside);
         running.iter().for_each(|job| life::begin(job, &around, None));
-        Ok(Arc::new(Host { data, around, jobs, changing: Mutex::default() }))
+        Ok(Arc::new(Host { data, around, jobs, changing: Mutex::default(), disposals: Arc::default() }))
     }
 
-    /// Has all jobs take a last checkpoint, and waits for that. They go on when the host is started again.
-    pub fn close(&self) {
+    /// Has all jobs take a last checkpoint, and waits for that, but no longer than `limit` in all. They go on when the host is started again;
+    /// one that has not come so far, from its newest checkpoint, as if the host had been killed.
+    ///
+    /// # Errors
+    /// Kind `Job`, naming those that have not come to an end. They still run.
+    pub fn close(&self, limit: Duration) -> Result<()> {
         {
             // No job begins any more.
             let _changing = lock(&self.changing);
             self.around.closing.store(true, Ordering::SeqCst);
         }
-        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
+        let jobs = self.all_jobs();
         jobs.iter().for_each(|job| job.suspend());
-        jobs.iter().for_each(|job| job.rest());
+        let until = clock::now() + limit.min(LONGEST);
+        let running: Vec<String> = jobs.iter().filter(|job| !job.rest(until)).map(|job| format!("`{}`", job.name())).collect();
+        if running.is_empty() {
+            return Ok(());
+        }
+        let limit = humantime::format_duration(limit);
+        let message = format!("no last checkpoint of job {} within {limit}", running.join(", "));
+        Err(Error::new(Kind::Job, message)
+            .help("nothing is lost: it goes on from its newest checkpoint. Raise `--stop-timeout`, or find out what it waits for"))
     }
 
     /// All jobs, by name.
     pub fn jobs(&self) -> Vec<JobOverview> {
-        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
-        jobs.iter().map(|job| job.overview()).collect()
+        self.all_jobs().iter().map(|job| job.overview()).collect()
     }
 
     /// All about all jobs, by name.
     pub fn all_details(&self) -> Vec<JobDetails> {
-        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
-        jobs.iter().map(|job| job.details()).collect()
+        self.all_jobs().iter().map(|job| job.details()).collect()
     }
 
     /// A job.
@@ -244,7 +259,7 @@ impl Host {
                     let content = std::fs::read(path).map_err(|error| {
                         named(Error::new(Kind::Component, format!("component `{}` can't be read: {error}", path.display())))
                     })?;
-                    self.push(&content, None)
+                    self.push(&content, None).map_err(|error| error.context(format!("component `{}`", path.display())))
                 }
                 kept => self.component(kept),
             };
@@ -319,7 +334,7 @@ impl Host {
     /// Keeps a component.
     ///
     /// # Errors
-    /// Kind `Component` if this host can't run it; `Storage` if it can't be written.
+    /// Kind `Component` if this host can't run it, without a name for it; `Storage` if it can't be written.
     pub fn push(&self, content: &[u8], name: Option<String>) -> Result<Kept> {
         self.around.components.push(&self.around.engine, content, name)
     }
@@ -353,15 +368,17 @@ impl Host {
     /// Removes a component.
     ///
     /// # Errors
-    /// Kind `NotFound`; `Conflict` while a job that has not ended runs it.
+    /// Kind `NotFound`; `Conflict` while there is a job that is deployed with it, also if that has ended: it may go on, and savepoints of
+    /// its end hold the component.
     pub fn remove(&self, wanted: &ComponentRef) -> Result<Kept> {
         let _changing = lock(&self.changing);
         let kept = self.around.components.find_noted(wanted)?;
-        let jobs: Vec<Arc<Job>> = self.all().values().cloned().collect();
-        let user = jobs.iter().find(|job| !job.is_ended() && job.deployed().digests().any(|digest| *digest == kept.digest));
-        if let Some(job) = user {
-            let message = format!("component `{wanted}` is in use by job `{}`", job.name());
-            return Err(Error::new(Kind::Conflict, message).help("stop or cancel the job first"));
+        let jobs = self.all_jobs();
+        if let Some(job) = jobs.iter().find(|job| job.deployed().digests().any(|digest| *digest == kept.digest)) {
+            let (name, state) = (job.name(), job.live().state.name());
+            let message = format!("component `{wanted}` is in use by job `{name}`, which is {state}");
+            let help = format!("once the job has ended, `cofferdam forget {name}` first, or deploy it with another component");
+            return Err(Error::new(Kind::Conflict, message).help(help));
         }
         self.around.components.remove(&kept.digest)?;
         Ok(kept)
@@ -386,10 +403,18 @@ impl Host {
         &self.around
     }
 
+    pub(super) fn disposals(&self) -> &Arc<Disposals> {
+        &self.disposals
+    }
+
     pub(super) fn find(&self, name: &str) -> Result<Arc<Job>> {
         self.existing(name).ok_or_else(|| {
             Error::new(Kind::NotFound, format!("the host has no job `{name}`")).help("`cofferdam list` lists those that it has")
         })
+    }
+
+    pub(super) fn all_jobs(&self) -> Vec<Arc<Job>> {
+        self.all().values().cloned().collect()
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Job>>> {

@@ -1,8 +1,10 @@
 //! [`Job`]: one job of a host, from its deployment on: what is wanted of it, written down before it is done, and where it stands.
 
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -11,7 +13,7 @@ use super::event::{Event, Happened};
 use super::journal::Journal;
 use super::savepoints::Savepoints;
 use super::state::JobState;
-use super::swap::SwapCounts;
+use super::swap::{SwapCounts, TakenBack};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Metrics, Order, Progress, SwapReport};
@@ -37,8 +39,8 @@ pub(super) struct Job {
     pub(super) clearing: Mutex<()>,
     events: Journal,
     log: Journal,
-    /// What runs it.
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// What runs it, which holds the other end until it is done.
+    thread: Mutex<Option<(JoinHandle<()>, Receiver<()>)>>,
 }
 
 /// Where a job stands. Held for moments only.
@@ -62,6 +64,8 @@ pub(super) struct Live {
     /// It was told to stop only to begin again.
     pub(super) begins_again: bool,
     pub(super) swaps: SwapCounts,
+    /// The last component that has failed after a swap.
+    pub(super) taken_back: Option<TakenBack>,
     /// What has come of a swap whose component is on probation.
     pub(super) swapped: Option<SwapReport>,
 }
@@ -87,6 +91,7 @@ impl Live {
             orders: None,
             begins_again: false,
             swaps: SwapCounts::default(),
+            taken_back: None,
             swapped: None,
         };
         // If it can't be understood any more, the job fails when it begins.
@@ -339,15 +344,20 @@ impl Job {
         live.enter(state);
     }
 
-    pub(super) fn runs_in(&self, thread: JoinHandle<()>) {
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    /// It is run by a thread, which drops the other end of `alive` when it is done.
+    pub(super) fn runs_in(&self, thread: JoinHandle<()>, alive: Receiver<()>) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some((thread, alive));
     }
 
-    /// Waits until nothing of it runs any more.
-    pub(super) fn rest(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Waits until nothing of it runs any more, but no longer than `until`. Whether that is so.
+    pub(super) fn rest(&self, until: Instant) -> bool {
+        let Some((thread, alive)) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else { return true };
+        if alive.recv_timeout(until.saturating_duration_since(clock::now())) == Err(RecvTimeoutError::Timeout) {
+            return false;
+        }
         // Whatever it has come to is written down.
-        thread.map(JoinHandle::join).transpose().unwrap_or_default();
+        thread.join().unwrap_or_default();
+        true
     }
 }
 

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -44,25 +45,27 @@ impl Surroundings {
 /// Runs a job on a thread of its own, besides its workers: whatever it takes to restore or to store it holds up no other. Without something
 /// `prepared`, nobody has looked at the job since the host was started.
 pub(super) fn begin(job: &Arc<Job>, around: &Arc<Surroundings>, prepared: Option<Prepared>) {
-    let (alive, around) = (Arc::clone(job), Arc::clone(around));
+    let (it, around) = (Arc::clone(job), Arc::clone(around));
+    let (held, alive) = channel::<()>();
     let run = move || {
-        let _span = telemetry::job_span(alive.name()).entered();
+        let _held = held;
+        let _span = telemetry::job_span(it.name()).entered();
         let mut prepared = prepared;
         loop {
-            let Ok(ended) = catch_unwind(AssertUnwindSafe(|| live(&alive, &around, prepared.take()))) else {
-                return alive.ended(failed(&Error::new(Kind::Internal, "the thread that runs the job panicked")));
+            let Ok(ended) = catch_unwind(AssertUnwindSafe(|| live(&it, &around, prepared.take()))) else {
+                return it.ended(failed(&Error::new(Kind::Internal, "the thread that runs the job panicked")));
             };
             let Some(ended) = ended else { return };
-            if let Err(error) = alive.settle_swap(&alive.deployed()) {
+            if let Err(error) = it.settle_swap(&it.deployed()) {
                 tracing::warn!("what has come of a swap when the job ended is unknown: {error}");
             }
-            if alive.ended_unless_cancelled(ended) {
+            if it.ended_unless_cancelled(ended) {
                 return;
             }
         }
     };
     match std::thread::Builder::new().name(format!("job {}", job.name())).spawn(run) {
-        Ok(thread) => job.runs_in(thread),
+        Ok(thread) => job.runs_in(thread, alive),
         Err(error) => job.ended(failed(&Error::new(Kind::Internal, format!("no thread for the job: {error}")))),
     }
 }

@@ -6,6 +6,7 @@
 mod components;
 mod data_dir;
 mod deployment;
+mod disposals;
 mod event;
 mod host;
 mod job;
@@ -27,5 +28,8 @@ pub use journal::Entry;
 pub use log::{Log, LogLine, LogReader};
 pub use savepoints::SavepointWanted;
 pub use state::{Fault, JobState};
-pub use swap::{Intended, SwapCounts};
-pub use view::{CheckpointHealth, JobDetails, JobOverview, NodeView, Operation, OperatorComponent, SavepointView, Status, StatusId};
+pub use swap::{Intended, SwapCounts, TakenBack};
+pub use view::{
+    CheckpointHealth, DisposalOperation, DisposalView, JobDetails, JobOverview, NodeView, Operation, OperatorComponent, SavepointView,
+    Status, StatusId,
+};

@@ -52,6 +52,7 @@ pub(super) struct Savepoints(VecDeque<Asked>);
 struct Asked {
     trigger_id: String,
     target: Location,
+    with_components: bool,
     then: Then,
     writer: String,
     /// Its job had ended, so nothing may happen to that meanwhile.
@@ -65,9 +66,9 @@ impl Savepoints {
     }
 
     /// The one that is under way, if the same is asked for again, or another by its name.
-    fn under_way(&self, trigger_id: &str, target: &Location, then: Then) -> Option<&Asked> {
-        let same = |asked: &Asked| asked.trigger_id == trigger_id || (asked.target == *target && asked.then == then);
-        self.0.iter().find(|asked| asked.result.is_none() && same(asked))
+    fn under_way(&self, trigger_id: &str, target: &Location, wanted: &SavepointWanted) -> Option<&Asked> {
+        let same = |asked: &&Asked| asked.trigger_id == trigger_id || asked.is(target, wanted);
+        self.0.iter().filter(|asked| asked.result.is_none()).find(same)
     }
 
     fn add(&mut self, asked: Asked) {
@@ -98,6 +99,11 @@ impl Savepoints {
 }
 
 impl Asked {
+    /// Whether it is what is asked for.
+    fn is(&self, target: &Location, wanted: &SavepointWanted) -> bool {
+        (&self.target, self.with_components, self.then) == (target, wanted.with_components, wanted.then)
+    }
+
     fn view(&self) -> SavepointView {
         let operation = self.result.clone().map(|result| match result {
             Ok(Saved { path, checkpoint, bytes, .. }) => Operation::Saved { location: path.to_string(), checkpoint, bytes },
@@ -142,16 +148,16 @@ impl Job {
         self.refuse_name_of_another(&wanted, &target)?;
         // Held until it is passed on, so that commands happen one after the other.
         let mut deployment = self.deployment();
-        if let Some(asked) = self.savepoints().under_way(&trigger_id, &target, wanted.then) {
-            let is_same = asked.target == target && asked.then == wanted.then;
+        if let Some(asked) = self.savepoints().under_way(&trigger_id, &target, &wanted) {
             let taken = || Error::new(Kind::Conflict, format!("savepoint `{trigger_id}` is under way, and another than this"));
-            return if is_same { Ok(asked.trigger_id.clone()) } else { Err(taken().help("ask by another name")) };
+            return if asked.is(&target, &wanted) { Ok(asked.trigger_id.clone()) } else { Err(taken().help("ask by another name")) };
         }
         let (reply, told) = oneshot::channel();
         let (writer, SavepointWanted { with_components, then, .. }) = (format!("{:016x}\n", clock::entropy()), wanted);
         let order = SavepointOrder { trigger_id: trigger_id.clone(), writer: writer.clone(), target, with_components, then, reply };
         let of_ended = deployment.ended.as_ref().is_some_and(|ended| matches!(ended.state, JobState::Finished | JobState::Stopped));
-        let asked = Asked { trigger_id: trigger_id.clone(), target: order.target.clone(), then, writer, of_ended, result: None };
+        let asked =
+            Asked { trigger_id: trigger_id.clone(), target: order.target.clone(), with_components, then, writer, of_ended, result: None };
         if of_ended {
             let mut changed = deployment.clone();
             changed.unfinished.push(Unfinished::of(&order));

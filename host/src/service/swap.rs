@@ -45,6 +45,20 @@ pub struct SwapCounts {
     pub taken_back: u64,
 }
 
+/// A component that was to take an operator over and has failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct TakenBack {
+    /// The operator's uid.
+    pub operator: String,
+    /// The component that has failed.
+    pub component: ComponentFacts,
+    /// Why, naming the record if it was one.
+    pub reason: String,
+    /// When, RFC 3339.
+    pub time: String,
+}
+
 impl Intended {
     fn request(&self, component: PathBuf, dry_run: bool) -> SwapRequest {
         let Intended { operator, probation_ms, way_back, error_factor, .. } = self.clone();

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::deployment::Ended;
 use super::job::{Job, Live};
 use super::state::{Fault, JobState};
-use super::swap::{Intended, SwapCounts};
+use super::swap::{Intended, SwapCounts, TakenBack};
 use crate::job::MigrationProgress;
 
 /// A job in the list of jobs.
@@ -60,6 +60,8 @@ pub struct JobDetails {
     pub swap: Option<Intended>,
     /// How far its migration has come, while it is under way.
     pub migration: Option<MigrationProgress>,
+    /// The last component that was taken back in this host's process.
+    pub taken_back: Option<TakenBack>,
     /// Its nodes, in topological order.
     pub nodes: Vec<NodeView>,
     /// The last error of an attempt.
@@ -169,6 +171,42 @@ pub enum Operation {
     },
 }
 
+/// What has come of the removal of a savepoint so far.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct DisposalView {
+    /// By which name it was asked for.
+    pub request_id: String,
+    /// Whether it is still under way.
+    pub status: Status,
+    /// What has come of it, once it is not under way any more.
+    pub operation: Option<DisposalOperation>,
+}
+
+/// What has come of the removal of a savepoint.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", untagged)]
+pub enum DisposalOperation {
+    /// It is gone.
+    #[serde(rename_all = "kebab-case")]
+    Disposed {
+        /// Its directory.
+        path: String,
+        /// Whether it was whole, rather than one whose writing was interrupted.
+        was_whole: bool,
+        /// How many files were deleted.
+        files: usize,
+        /// Files that are none of a savepoint's, and are still there.
+        foreign: Vec<String>,
+    },
+    /// It is not, or not all of it.
+    #[serde(rename_all = "kebab-case")]
+    Failed {
+        /// Why.
+        failure_cause: Fault,
+    },
+}
+
 impl Job {
     /// As in the list.
     pub(super) fn overview(&self) -> JobOverview {
@@ -196,6 +234,7 @@ impl Job {
             swaps: live.swaps,
             swap: deployment.swap,
             migration: live.progress.migration,
+            taken_back: live.taken_back.clone(),
             nodes: live.node_views(),
             last_error: live.last_error.clone(),
             ended: deployment.ended,

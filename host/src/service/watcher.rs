@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::event::Happened;
 use super::job::Job;
 use super::state::JobState;
+use super::swap::TakenBack;
+use crate::clock;
 use crate::job::{Metrics, Notice, Observer, Progress};
 
 /// Watches one job.
@@ -50,7 +52,11 @@ impl Observer for Watcher {
                 live.swaps.done += 1;
                 live.swapped = Some((**report).clone());
             }
-            Notice::TakenBack { .. } => live.swaps.taken_back += 1,
+            Notice::TakenBack { operator, component, reason } => {
+                live.swaps.taken_back += 1;
+                let (operator, component, reason) = (operator.clone(), component.clone(), reason.clone());
+                live.taken_back = Some(TakenBack { operator, component, reason, time: clock::wall_text() });
+            }
             Notice::Kept { .. }
             | Notice::Unchecked
             | Notice::InMemory

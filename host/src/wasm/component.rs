@@ -50,15 +50,32 @@ impl Component {
             let message = format!("component `{}`: it can't be read: {error}", path.display());
             Error::new(Kind::Component, message).help(help)
         })?;
-        Component::new(engine, path, &bytes, limits)
+        Component::new(engine, path, &bytes, limits).map_err(|error| error.context(format!("component `{}`", path.display())))
     }
 
     /// As [`Component::load`], of a file that has been read.
     ///
     /// # Errors
-    /// As [`Component::load`].
+    /// As [`Component::load`], but without a name: only the caller knows by which one the component is known to people.
     pub fn new(engine: &Engine, path: &Path, bytes: &[u8], limits: Limits) -> Result<Component> {
-        compile(engine, path, bytes, limits).map_err(|error| error.context(format!("component `{}`", path.display())))
+        check_header(bytes)?;
+        let compiled = wasm::Component::from_binary(engine.wasmtime(), bytes)
+            .map_err(|error| Error::new(Kind::Component, format!("it is broken or cut off: {}", first_line(&error))).help(HOW_TO_BUILD))?;
+        let ty = compiled.component_type();
+        world::check(&ty, engine.wasmtime())?;
+        // What `world::check` can't see is a function of WASI that this host's version does not have.
+        let pre = engine.linker().instantiate_pre(&compiled).map_err(|error| {
+            Error::new(Kind::Component, format!("it imports what the host does not offer: {}", first_line(&error)))
+                .help("the host offers WASI 0.2.12 without wasi:http; build the component for that version")
+        })?;
+        let names = |names: &mut dyn Iterator<Item = &str>| names.map(String::from).collect::<Vec<_>>();
+        let imports = names(&mut ty.imports(engine.wasmtime()).map(|(name, _)| name));
+        let exports = names(&mut ty.exports(engine.wasmtime()).map(|(name, _)| name));
+        let exported = Exported::find(&compiled, &exports)
+            .ok_or_else(|| Error::new(Kind::Internal, "an export that was checked can't be found in the compiled component"))?;
+        let descriptor = Arc::new(describe::describe(engine, &pre, &exported, path, limits)?);
+        let digest = blake3::hash(bytes).to_hex().to_string();
+        Ok(Component { engine: engine.clone(), pre, exported, descriptor, digest, path: path.into(), imports, exports })
     }
 
     /// The bytes of its file.
@@ -121,27 +138,6 @@ impl fmt::Debug for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Component").field("path", &self.path).field("digest", &self.digest).finish_non_exhaustive()
     }
-}
-
-fn compile(engine: &Engine, path: &Path, bytes: &[u8], limits: Limits) -> Result<Component> {
-    check_header(bytes)?;
-    let compiled = wasm::Component::from_binary(engine.wasmtime(), bytes)
-        .map_err(|error| Error::new(Kind::Component, format!("it is broken or cut off: {}", first_line(&error))).help(HOW_TO_BUILD))?;
-    let ty = compiled.component_type();
-    world::check(&ty, engine.wasmtime())?;
-    // What `world::check` can't see is a function of WASI that this host's version does not have.
-    let pre = engine.linker().instantiate_pre(&compiled).map_err(|error| {
-        Error::new(Kind::Component, format!("it imports what the host does not offer: {}", first_line(&error)))
-            .help("the host offers WASI 0.2.12 without wasi:http; build the component for that version")
-    })?;
-    let names = |names: &mut dyn Iterator<Item = &str>| names.map(String::from).collect::<Vec<_>>();
-    let imports = names(&mut ty.imports(engine.wasmtime()).map(|(name, _)| name));
-    let exports = names(&mut ty.exports(engine.wasmtime()).map(|(name, _)| name));
-    let exported = Exported::find(&compiled, &exports)
-        .ok_or_else(|| Error::new(Kind::Internal, "an export that was checked can't be found in the compiled component"))?;
-    let descriptor = Arc::new(describe::describe(engine, &pre, &exported, path, limits)?);
-    let digest = blake3::hash(bytes).to_hex().to_string();
-    Ok(Component { engine: engine.clone(), pre, exported, descriptor, digest, path: path.into(), imports, exports })
 }
 
 const HOW_TO_BUILD: &str = "build operators with `cargo build --target wasm32-wasip2`";

@@ -135,19 +135,39 @@ fn check_imports(component: &Component, engine: &wasmtime::Engine) -> Result<(),
         match OFFERED.iter().find(|offered| is_compatible(name, offered.name)) {
             Some(offered) => misfits.extend(self::misfits(name, &import.ty, offered, engine)),
             None if is_wasi(name) => (),
-            None => unknown.push(format!("`{name}`")),
+            None => unknown.push(format!("`{name}` ({})", offered_instead(name))),
         }
     }
     if unknown.is_empty() {
         return refuse("it imports functions of other types than the host offers", &misfits);
     }
-    let offered = OFFERED.iter().map(|offered| offered.name.to_owned()).chain(WASI.iter().map(|name| format!("{name}@{WASI_VERSION}")));
-    Err(Error::new(Kind::Component, format!("it imports what the host does not offer: {}", unknown.join(", ")))
-        .help(format!("the host offers {}", offered.collect::<Vec<_>>().join(", "))))
+    Err(Error::new(Kind::Component, format!("it imports what the host does not offer: {}", unknown.join(", "))).help(format!(
+        "build it for the world `stream-operator` of cofferdam:operator@0.1 and WASI {WASI_VERSION}, as components that use cofferdam-sdk 0.1 are"
+    )))
 }
 
-fn not_an_operator<'a>(exports: impl Iterator<Item = &'a str>) -> Error {
-    let exports: Vec<_> = exports.map(|name| format!("`{name}`")).collect();
+/// What is offered in the place of an interface that is not: another version, or others of its package.
+fn offered_instead(name: &str) -> String {
+    fn package(name: &str) -> &str {
+        name.split('/').next().unwrap_or(name)
+    }
+    if let Some(offered) = OFFERED.iter().find(|offered| bare(offered.name) == bare(name)) {
+        return format!("the host offers `{}`", offered.name);
+    }
+    if let Some((offered, version)) = OPERATOR.name.split_once('@').filter(|(ours, _)| package(ours) == package(name)) {
+        return format!("the host offers {}@{version}, which has no such interface", package(offered));
+    }
+    match WASI.iter().find(|offered| **offered == package(name)) {
+        Some(offered) => format!("the host offers {offered}@{WASI_VERSION}"),
+        None => "the host has nothing of that name".into(),
+    }
+}
+
+fn not_an_operator<'a>(exports: impl Iterator<Item = &'a str> + Clone) -> Error {
+    // Of another version of this package only that counts.
+    let operator = exports.clone().find(|name| bare(name) == bare(OPERATOR.name));
+    let exports: Vec<_> =
+        exports.filter(|name| operator.is_none_or(|operator| operator == *name)).map(|name| format!("`{name}`")).collect();
     let instead = if exports.is_empty() { "no interface".into() } else { exports.join(", ") };
     Error::new(Kind::Component, format!("it is not an operator: it exports {instead} and not `{}`", OPERATOR.name))
         .help("build it for the world `stream-operator` of cofferdam:operator@0.1, as components that use cofferdam-sdk 0.1 are")
@@ -174,7 +194,7 @@ fn misfits(name: &str, item: &ComponentItem, ours: &Interface, engine: &wasmtime
             Some((_, known)) if *known == theirs => (),
             Some((_, known)) => misfits.push(format!("`{name}` {function}: {theirs} instead of {known}")),
             None if is_export => (),
-            None => misfits.push(format!("`{name}` {function}: there is no such function")),
+            None => misfits.push(format!("`{name}` {function}: there is no such function in `{}`, which the host offers", ours.name)),
         }
     }
     let exported = |function: &str| functions(instance, engine).any(|(theirs, _)| theirs == function);
@@ -203,6 +223,11 @@ pub(super) fn is_compatible(name: &str, other: &str) -> bool {
         Some((interface, &version[..if version.starts_with("0.") { minor } else { major }]))
     }
     name == other || track(name).is_some_and(|track_of_name| track(other) == Some(track_of_name))
+}
+
+/// The name of an interface without its version.
+fn bare(name: &str) -> &str {
+    name.split('@').next().unwrap_or(name)
 }
 
 fn is_wasi(name: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::GENERAL;
 use crate::config::{self, Defaults};
@@ -41,6 +42,10 @@ pub(in crate::cli) struct ServeArgs {
     /// Where to listen; port 0 is any that is free
     #[arg(long, default_value = DEFAULT_LISTEN, value_name = "ADDRESS:PORT", help_heading = ACCESS)]
     pub(in crate::cli) listen: SocketAddr,
+
+    /// How long the last checkpoints of jobs may take when the host ends; a job that takes longer is left as if the host had been killed
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(in crate::cli) stop_timeout: Duration,
 
     #[command(flatten)]
     pub(in crate::cli) token: TokenArgs,

@@ -16,7 +16,7 @@ use help::{CHECKPOINTS, COMPLETIONS, EXAMPLES, EXIT_CODES, RUN_EXAMPLES, SAVEPOI
 pub(super) use host::{HostArgs, HostFile, ServeArgs};
 pub(super) use job::{JobFile, RunArgs};
 pub(super) use remote::{ComponentCommand, DeployArgs, JobArgs, LogsArgs, RescaleArgs, StopArgs, SwapArgs, WayBackArg};
-pub(super) use savepoint::{SavepointArgs, SavepointCommand, Target};
+pub(super) use savepoint::{DisposeArgs, SavepointArgs, SavepointCommand, Target};
 
 /// What all commands take stands apart in the help.
 const GENERAL: &str = "General options";

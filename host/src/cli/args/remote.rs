@@ -117,7 +117,7 @@ pub(in crate::cli) struct SwapArgs {
 pub(in crate::cli) enum WayBackArg {
     /// The old component goes on with the state as it is: nothing is replayed
     Forward,
-    /// The job goes back to the swap's checkpoint; nothing is published during the probation
+    /// The job goes back to the swap's checkpoint; nothing is published during the probation, except by sinks of type `stdout`
     Rewind,
 }
 

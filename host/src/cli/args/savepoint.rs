@@ -1,11 +1,12 @@
 //! What commands about savepoints take.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use super::host::HostArgs;
+use super::host::{HostArgs, TokenArgs};
 use crate::plan::Location;
 
 #[derive(Debug, clap::Args)]
@@ -48,9 +49,26 @@ pub(in crate::cli) struct Target {
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum SavepointCommand {
     /// Removes a savepoint, or what is left of one that was not written to its end; nothing else
-    Dispose {
-        /// Its directory or its manifest: a path or a URL
-        #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
-        path: Location,
-    },
+    ///
+    /// With `--address` or COFFERDAM_ADDRESS the host does it, unless a job of it has still to begin from the savepoint; otherwise it is done
+    /// from here, and nobody is asked.
+    Dispose(DisposeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct DisposeArgs {
+    /// Its directory or its manifest: a path or a URL
+    #[arg(value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
+    pub(in crate::cli) path: Location,
+
+    /// Where the host is that removes it
+    #[arg(long, env = "COFFERDAM_ADDRESS", value_name = "URL")]
+    pub(in crate::cli) address: Option<String>,
+
+    #[command(flatten)]
+    pub(in crate::cli) token: TokenArgs,
+
+    /// A file of certificates in PEM that are trusted besides the system's, if the host speaks TLS
+    #[arg(long, env = "COFFERDAM_CA_CERT", value_name = "FILE")]
+    pub(in crate::cli) ca_cert: Option<PathBuf>,
 }

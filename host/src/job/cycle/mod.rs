@@ -129,12 +129,17 @@ impl Cycle {
         }
     }
 
+    /// Whether another makes up for a checkpoint that was triggered for this reason.
+    pub(super) fn may_be_given_up(trigger: Trigger) -> bool {
+        matches!(trigger, Trigger::Interval | Trigger::Savepoint)
+    }
+
     /// A checkpoint has failed; `committing`: its manifest may be durable all the same. None if it has failed before.
     pub(super) fn failed(&mut self, epoch: u64, committing: bool, now: Instant) -> Option<Failure> {
         let under_way = self.under_way.get_mut(&epoch).filter(|under_way| !under_way.failed)?;
         under_way.failed = true;
         let counts = under_way.trigger != Trigger::Savepoint;
-        let is_given_up = !committing && matches!(under_way.trigger, Trigger::Interval | Trigger::Savepoint);
+        let is_given_up = !committing && Self::may_be_given_up(under_way.trigger);
         (self.ended, self.failed) = (Some(now), Some(now));
         self.tally.in_a_row += u64::from(counts);
         self.tally.failed += u64::from(counts);

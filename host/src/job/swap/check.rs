@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{StateFate, StateReport, SwapRequest, WayBack};
+use super::told::told;
+use super::{CheckReport, StateFate, StateReport, SwapRequest, WayBack};
 use crate::dataflow::{self, Version};
 use crate::error::{Error, Kind, Result};
 use crate::job::migrate::Migration;
@@ -20,6 +21,8 @@ pub(in crate::job) struct Candidate {
     pub(super) migration: Option<Arc<Migration>>,
     /// What becomes of each state.
     pub(super) states: Vec<StateReport>,
+    /// What was checked.
+    pub(super) checks: Vec<CheckReport>,
 }
 
 /// Loads the component and checks it against the job and the version that runs, which `prepared` holds too. Calls guests.
@@ -33,7 +36,7 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
     let named = |error: Error| error.context(format!("operator `{uid}`"));
     let component = Component::load(runs.component.engine(), &request.component, settings.limits).map_err(named)?;
     if component.digest() == runs.component.digest() {
-        return Ok(Candidate { to: runs.clone(), migration: None, states: fates(runs, runs.component.descriptor()) });
+        return Ok(Candidate { to: runs.clone(), migration: None, states: fates(runs, runs.component.descriptor()), checks: Vec::new() });
     }
     let (old, new) = (runs.component.descriptor(), component.descriptor());
     ports(uid, old, new)?;
@@ -50,7 +53,8 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
         way_back(uid, [old, to.component.descriptor()], &states)?;
     }
     opens(prepared, node, settings, &to.component)?;
-    Ok(Candidate { to, migration, states })
+    let checks = told(&prepared.plan, settings, &to.component, &states, request);
+    Ok(Candidate { to, migration, states, checks })
 }
 
 /// A store on disk is made where an attempt begins, for operators that have state by key.

@@ -9,6 +9,7 @@ mod check;
 mod request;
 mod settle;
 mod steps;
+mod told;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use check::Candidate;
 pub(super) use settle::{Unsettled, newest_digest};
 pub(super) use steps::Checked;
 
-pub use request::{Resumed, StateFate, StateReport, SwapOutcome, SwapReply, SwapReport, SwapRequest, WayBack};
+pub use request::{CheckReport, Resumed, StateFate, StateReport, SwapOutcome, SwapReply, SwapReport, SwapRequest, WayBack};
 
 /// What a controller has to do with swaps: one at a time, its probation included.
 #[derive(Default)]
@@ -164,6 +165,7 @@ impl Swapping {
             outcome,
             from: component_facts(from),
             to: component_facts(to),
+            checks: self.candidate.checks.clone(),
             states: self.candidate.states.clone(),
             new_outputs: new_outputs.map(|output| output.name.clone()).collect(),
             probation_ms: self.request.probation.as_millis() as u64,

@@ -17,7 +17,8 @@ pub enum WayBack {
     /// Its batch is undone, and the old component goes on with the state as it is. Nothing is replayed.
     #[default]
     Forward,
-    /// Nothing is published before its time is over; if it fails before that, the job goes back to the swap's checkpoint.
+    /// Nothing is published before its time is over, but by sinks that write records as they come; if it fails before that, the job goes back
+    /// to the swap's checkpoint.
     Rewind,
 }
 
@@ -88,6 +89,16 @@ pub struct StateReport {
     pub version: u32,
 }
 
+/// What a check of the new component has found, before anything has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct CheckReport {
+    /// What was checked: world, ports, limits, grants, states, or the way back.
+    pub check: String,
+    /// What was found, in one line.
+    pub found: String,
+}
+
 /// The answer to a swap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -100,6 +111,8 @@ pub struct SwapReport {
     pub from: ComponentFacts,
     /// The one that takes over.
     pub to: ComponentFacts,
+    /// What was checked, and holds; nothing, if the operator runs it already.
+    pub checks: Vec<CheckReport>,
     /// What becomes of each of its states.
     pub states: Vec<StateReport>,
     /// Outputs that it has and the one before has not: nothing is connected to them.

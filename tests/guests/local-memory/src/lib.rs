@@ -1,6 +1,7 @@
 //! For tests: counts records per key in keyed state and per subtask in memory, which it saves at each barrier.
 
 use cofferdam_sdk::prelude::*;
+use serde::Deserialize;
 
 /// The operator.
 #[operator(key = String)]
@@ -9,13 +10,26 @@ pub struct LocalMemory {
     saved: OperatorListState<u64>,
     of_subtask: u64,
     subtask: u32,
+    attempt: u32,
+    config: Config,
+}
+
+/// `config` in the job file: in which attempts, at which checkpoints, the first subtask does not save.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Config {
+    /// It says so.
+    refuses: Vec<(u32, u64)>,
+    /// It panics.
+    panics: Vec<(u32, u64)>,
 }
 
 #[operator]
 impl LocalMemory {
     #[open]
     fn open(&mut self, context: &Context) -> Result<()> {
-        self.subtask = context.subtask();
+        (self.subtask, self.attempt) = (context.subtask(), context.attempt());
+        self.config = context.config()?;
         self.of_subtask = self.saved.get().iter().sum();
         Ok(())
     }
@@ -28,8 +42,13 @@ impl LocalMemory {
     }
 
     #[snapshot]
-    fn save(&mut self) -> Result<()> {
+    fn save(&mut self, checkpoint: u64) -> Result<()> {
         self.saved.replace([self.of_subtask]);
+        let fails = |moments: &[(u32, u64)]| self.subtask == 0 && moments.contains(&(self.attempt, checkpoint));
+        assert!(!fails(&self.config.panics), "as configured");
+        if fails(&self.config.refuses) {
+            bail!("not now");
+        }
         Ok(())
     }
 

@@ -1,0 +1,117 @@
+//! Savepoints that a host is asked to remove: what was asked for and what has come of it. One that a job of it has still to begin from is
+//! not removed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::deployment::Deployment;
+use super::host::Host;
+use super::state::Fault;
+use super::view::{DisposalOperation, DisposalView, Status, StatusId};
+use crate::clock;
+use crate::error::{Error, Kind, Result};
+use crate::job::{self, Disposed};
+use crate::plan::Location;
+
+/// Of so many it is remembered what came of them.
+const REMEMBERED: usize = 100;
+
+/// The savepoints that were to be removed, the newest last.
+#[derive(Default)]
+pub(super) struct Disposals(Mutex<VecDeque<Asked>>);
+
+struct Asked {
+    trigger_id: String,
+    path: Location,
+    result: Option<std::result::Result<Disposed, Fault>>,
+}
+
+impl Disposals {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Asked>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn done(&self, trigger_id: &str, result: Result<Disposed>) {
+        if let Some(asked) = self.lock().iter_mut().find(|asked| asked.trigger_id == trigger_id) {
+            asked.result = Some(result.map_err(|error| Fault::from(&error)));
+        }
+    }
+}
+
+impl Asked {
+    fn view(&self) -> DisposalView {
+        let operation = self.result.clone().map(|result| match result {
+            Ok(Disposed { path, was_whole, files, foreign }) => {
+                DisposalOperation::Disposed { path: path.to_string(), was_whole, files, foreign }
+            }
+            Err(failure_cause) => DisposalOperation::Failed { failure_cause },
+        });
+        let id = if operation.is_some() { StatusId::Completed } else { StatusId::InProgress };
+        DisposalView { request_id: self.trigger_id.clone(), status: Status { id }, operation }
+    }
+}
+
+impl Host {
+    /// Removes a savepoint, or what an interrupted one has left, and returns by which name to ask what has come of that. If the same is
+    /// under way, it is that one's.
+    ///
+    /// # Errors
+    /// Kind `Request`; `Checkpoint` if it is no savepoint; `Conflict` if a job has still to begin from it; `Storage` if that can't be found
+    /// out.
+    pub fn dispose(&self, path: &str) -> Result<String> {
+        let refused = |reason: &str| Error::new(Kind::Request, format!("`{path}` names no savepoint: {reason}"));
+        let path = match Location::lasting(path).map_err(|reason| refused(&reason))? {
+            Location::Path(path) if !path.is_absolute() => return Err(refused("it is relative, and to what is not known here")),
+            path => job::savepoint_at(&path)?,
+        };
+        for job in self.all_jobs().iter().filter(|job| !job.is_ended()) {
+            if needs(&job.deployed(), &path).map_err(|error| error.context(format!("whether job `{}` needs it", job.name())))? {
+                let message = format!("savepoint {path} is what job `{}` begins from, and it has no checkpoint of its own yet", job.name());
+                return Err(Error::new(Kind::Conflict, message).help("try again when it has one, or cancel the job first"));
+            }
+        }
+        let trigger_id = format!("{:016x}", clock::entropy());
+        {
+            let mut asked = self.disposals().lock();
+            if let Some(same) = asked.iter().find(|asked| asked.result.is_none() && asked.path == path) {
+                return Ok(same.trigger_id.clone());
+            }
+            asked.push_back(Asked { trigger_id: trigger_id.clone(), path: path.clone(), result: None });
+            if asked.len() > REMEMBERED {
+                asked.pop_front();
+            }
+        }
+        let (disposals, named) = (Arc::clone(self.disposals()), trigger_id.clone());
+        let work = move || disposals.done(&named, job::dispose(&path));
+        let spawned = std::thread::Builder::new().name("savepoint disposal".into()).spawn(work);
+        if let Err(error) = spawned {
+            let error = Error::new(Kind::Internal, format!("no thread for the removal of a savepoint: {error}"));
+            self.disposals().done(&trigger_id, Err(error.clone()));
+            return Err(error);
+        }
+        Ok(trigger_id)
+    }
+
+    /// What has come of the removal of a savepoint so far.
+    ///
+    /// # Errors
+    /// Kind `NotFound`.
+    pub fn disposal_status(&self, trigger_id: &str) -> Result<DisposalView> {
+        let view = self.disposals().lock().iter().find(|asked| asked.trigger_id == trigger_id).map(Asked::view);
+        view.ok_or_else(|| {
+            Error::new(Kind::NotFound, format!("the host knows of no removal `{trigger_id}`")).help("ask for it again: that is safe")
+        })
+    }
+}
+
+/// Whether a job that has not ended has still to begin from the savepoint in this directory.
+fn needs(deployment: &Deployment, savepoint: &Location) -> Result<bool> {
+    let from = deployment.begin.from.as_deref().filter(|from| from.parse::<u64>().is_err());
+    // What can't be found any more is none that could be removed.
+    let Some(Ok(from)) = from.and_then(|from| from.parse().ok()).map(|from| job::savepoint_at(&from)) else { return Ok(false) };
+    if from != *savepoint {
+        return Ok(false);
+    }
+    let plan = deployment.plan(|_| std::path::PathBuf::new())?;
+    job::block_on(job::begins_from(&plan, deployment.begin.since, savepoint))
+}
