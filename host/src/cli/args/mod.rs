@@ -13,7 +13,7 @@ use crate::plan::Location;
 use crate::telemetry::Filter;
 use help::{CHECKPOINTS, COMPLETIONS, EXAMPLES, EXIT_CODES, RUN_EXAMPLES, SAVEPOINT_EXAMPLES, SWAP};
 
-pub(super) use host::{HostArgs, HostFile, ServeArgs};
+pub(super) use host::{HostArgs, HostFile, ServeArgs, TokenArgs};
 pub(super) use job::{JobFile, RunArgs};
 pub(super) use remote::{ComponentCommand, DeployArgs, JobArgs, LogsArgs, RescaleArgs, StopArgs, SwapArgs, WayBackArg};
 pub(super) use savepoint::{DisposeArgs, SavepointArgs, SavepointCommand, Target};
