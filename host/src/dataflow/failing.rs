@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 use super::operator::{Emitted, OperatorPlace, OperatorStage};
 use super::source::Origin;
 use crate::clock;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, RecordId, RecordPlace, Result};
 use crate::plan::OnError;
-use crate::record::{Batch, Column, Outbox};
+use crate::record::{Batch, Column, Outbox, hash_record};
 use crate::state::ColdFault;
 use crate::wasm::{Cause, Failure, Instance};
 
@@ -60,7 +60,7 @@ pub(super) struct Arrived<'a> {
 }
 
 /// What is to blame for a failure.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Blame {
     Operator,
     Record,
@@ -168,7 +168,7 @@ impl OperatorStage {
             None => self.halve(whole),
         };
         match found {
-            Ok(Some((record, failure))) => self.place.error(&whole.describe(record), &failure, blame),
+            Ok(Some((record, failure))) => self.place.record_error(whole, record, &failure, blame),
             Ok(None) => self.place.error(&format!("a batch of {} records", whole.batch.len()), &failure, Blame::Operator),
             Err(error) => error,
         }
@@ -252,8 +252,16 @@ impl OperatorPlace {
             }
             .into(),
         };
-        let error = Error::new(Kind::Job, message).help(help);
-        if blame == Blame::Operator { error } else { error.about_a_record() }
+        Error::new(Kind::Job, message).help(help)
+    }
+
+    /// The same of a record, by which that is known when it comes again.
+    pub(super) fn record_error(&self, whole: &Arrived<'_>, record: usize, failure: &Failure, blame: Blame) -> Error {
+        let error = self.error(&whole.describe(record), failure, blame);
+        if failure.cause == Cause::Disk {
+            return error;
+        }
+        error.about(RecordId { operator: self.context.operator.clone(), place: whole.place(record) })
     }
 
     /// State on the local disk can't be reached, which no record is to blame for.
@@ -317,6 +325,16 @@ impl Arrived<'_> {
             text += &format!(" (number {} of split `{}`)", origin.first + record as u64, origin.split);
         }
         text
+    }
+
+    /// Where a record was read; if that is not known, its content.
+    fn place(&self, record: usize) -> RecordPlace {
+        let &Arrived { batch, origin, .. } = self;
+        if let Some(origin) = origin {
+            return RecordPlace::Split { split: origin.split.to_string(), number: origin.first + record as u64 };
+        }
+        let key = batch.key_of.get(record).map(|&key| batch.keys.get(key as usize));
+        RecordPlace::Content(hash_record(key, batch.values.get(record)))
     }
 }
 
