@@ -164,8 +164,13 @@ fn dead_letters_are_exactly_once_too() {
 
 #[test]
 fn a_flood_of_bad_records_fails_the_job() {
-    let place = place(&job("error", "on-error = \"skip\"\nmax-errors = 10"));
-    place.run(&[]).ends_with(1).says(&["operator `fragile`, subtask 0: more than 10 records have failed within a minute", "max-errors"]);
+    for parallelism in ["1", "2"] {
+        let place = Place::new(&job("error", "on-error = \"skip\"\nmax-errors = 10"));
+        // Six in each, whichever subtasks read them.
+        ["a", "b"].iter().for_each(|file| place.write_lines(&format!("input/{file}"), (0..600).map(line)));
+        let ended = place.run(&["-p", parallelism]).ends_with(1);
+        ended.says(&["operator `fragile`: more than 10 records have failed within a minute", "max-errors"]);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! limit, says nothing: then the batch is halved, on fresh instances, until the record is found. All others are worked on as if it had
 //! not been there.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -20,36 +20,6 @@ use crate::wasm::{Cause, Failure, Instance};
 /// The longest that a call may take while the guilty record of a failed batch is looked for. A single record always has the operator's
 /// own limit.
 pub(super) const PROBE_TIME: Duration = Duration::from_millis(500);
-
-/// What `max-errors` counts in.
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// Counts records that failed, by the minute.
-pub(super) struct Flood {
-    limit: u64,
-    since: Option<Instant>,
-    count: u64,
-}
-
-impl Flood {
-    pub(super) fn new(limit: u64) -> Self {
-        Flood { limit, since: None, count: 0 }
-    }
-
-    /// Forgets what it has counted.
-    pub(super) fn reset(&mut self) {
-        (self.since, self.count) = (None, 0);
-    }
-
-    /// Notes one more. Returns whether it is one too many.
-    fn add(&mut self, now: Instant) -> bool {
-        if self.since.is_none_or(|since| now - since >= MINUTE) {
-            (self.since, self.count) = (Some(now), 0);
-        }
-        self.count += 1;
-        self.count > self.limit
-    }
-}
 
 /// A batch at an input port.
 pub(super) struct Arrived<'a> {
@@ -127,9 +97,9 @@ impl OperatorStage {
         let OperatorPlace { context, settings, subtask, .. } = &self.place;
         if self.flood.add(clock::now()) {
             let message = format!(
-                "operator `{}`, subtask {subtask}: more than {} records have failed within a minute; the last was {}, which {why}",
+                "operator `{}`: more than {} records have failed within a minute; the last one, in subtask {subtask}, was {}, which {why}",
                 context.operator,
-                self.flood.limit,
+                self.flood.limit(),
                 whole.describe(record)
             );
             let error = Error::new(Kind::Job, message).help("mend the operator or its input, or raise the operator's `max-errors`");
