@@ -1,6 +1,15 @@
 //! For tests: counts records per key in keyed state and per subtask in memory, which it saves at each barrier.
 
 use cofferdam_sdk::prelude::*;
+use serde::Deserialize;
+
+/// `config` in the job file.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Config {
+    /// At which number it panics in each attempt, the first ones.
+    panics: Vec<u64>,
+}
 
 /// The operator.
 #[operator(key = String)]
@@ -9,6 +18,7 @@ pub struct LocalMemory {
     saved: OperatorListState<u64>,
     of_subtask: u64,
     subtask: u32,
+    fatal: Option<u64>,
 }
 
 #[operator]
@@ -16,14 +26,16 @@ impl LocalMemory {
     #[open]
     fn open(&mut self, context: &Context) -> Result<()> {
         self.subtask = context.subtask();
+        self.fatal = context.config::<Config>()?.panics.get(context.attempt() as usize - 1).copied();
         self.of_subtask = self.saved.get().iter().sum();
         Ok(())
     }
 
     #[input]
-    fn numbers(&mut self, _number: u64) -> Result<()> {
+    fn numbers(&mut self, number: u64) -> Result<()> {
         self.of_key.add(1);
         self.of_subtask += 1;
+        assert_ne!(Some(number), self.fatal);
         Ok(())
     }
 
