@@ -29,6 +29,8 @@ mod errors;
 #[cfg(test)]
 mod evolve;
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod fallback;
 #[cfg(test)]
 mod flights;
