@@ -75,6 +75,8 @@ mod misfit;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod mortal;
+#[cfg(test)]
 mod on_cancel;
 #[cfg(test)]
 mod operator_state;
