@@ -8,7 +8,8 @@ use crate::codec::Value;
 use crate::column::{Cells, Column};
 use crate::scope::Scope;
 
-/// The values of the call's keys: read in one go at the first read, unless reading counts, and written in one go at the end.
+/// The values of the call's keys: read in one go at the first read, unless reading counts or they are too large for that, and written in
+/// one go at the end.
 #[derive(Debug)]
 pub(super) struct Cache<T> {
     scope: Scope,
@@ -16,8 +17,9 @@ pub(super) struct Cache<T> {
     declared: Declared,
     /// One for each of the call's keys; empty until the first use in a call.
     slots: Vec<Slot<T>>,
-    /// What the host had, undecoded.
+    /// What the host had, undecoded: from this key on, to the last one unless that was too much for one reply.
     fetched: Option<Cells>,
+    fetched_from: usize,
     /// The keys whose slots have changed. A record whose work was undone leaves none.
     changed: Vec<u32>,
     /// The slot of the current key as it was before the record of step `saved_at`. A record has one key, so one slot is enough; and no
@@ -37,6 +39,7 @@ impl<T: Value> Cache<T> {
             declared,
             slots: Vec::new(),
             fetched: None,
+            fetched_from: 0,
             changed: Vec::new(),
             saved: Slot::Unread,
             saved_at: 0,
@@ -85,12 +88,34 @@ impl<T: Value> Cache<T> {
             self.slots[key] = found(&cells, 0, name);
             return;
         }
-        let cells = self.fetched.get_or_insert_with(|| {
-            self.keys.clear();
-            self.keys.extend(0..self.scope.keys());
-            self.scope.backend().get(self.state, &self.keys)
-        });
-        self.slots[key] = found(cells, key, name);
+        loop {
+            // A slot before it would have been read.
+            let from = self.fetched_from;
+            match &self.fetched {
+                Some(cells) if key < from + cells.present.len() => {
+                    self.slots[key] = found(cells, key - from, name);
+                    return;
+                }
+                _ => self.fetch(),
+            }
+        }
+    }
+
+    /// Asks for what was not in the last reply. What was in it is read, so that none is asked for twice.
+    #[cold]
+    fn fetch(&mut self) {
+        if let Some(cells) = self.fetched.take() {
+            for index in 0..cells.present.len() {
+                let slot = &mut self.slots[self.fetched_from + index];
+                if matches!(slot, Slot::Unread) {
+                    *slot = found(&cells, index, self.declared.name);
+                }
+            }
+            self.fetched_from += cells.present.len();
+        }
+        self.keys.clear();
+        self.keys.extend(self.fetched_from as u32..self.scope.keys());
+        self.fetched = Some(self.scope.backend().get(self.state, &self.keys));
     }
 
     /// Replaces the current key's value.
@@ -182,6 +207,7 @@ impl<T: Value> Cache<T> {
     pub(super) fn forget(&mut self) {
         self.slots.clear();
         self.fetched = None;
+        self.fetched_from = 0;
         self.changed.clear();
         self.saved = Slot::Unread;
     }
