@@ -119,6 +119,29 @@ impl Problem {
     }
 }
 
+/// By what a record is known when it comes again, in whatever attempt and to whichever subtask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordId {
+    /// The operator that it came to.
+    pub operator: String,
+    /// Which one of its records it is.
+    pub place: RecordPlace,
+}
+
+/// Which one of an operator's records it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordPlace {
+    /// The one that was read there.
+    Split {
+        /// The split of the source.
+        split: String,
+        /// Its number within the split, from 1 on.
+        number: u64,
+    },
+    /// Where it is not known where it was read: one whose key and value have this hash.
+    Content(u64),
+}
+
 /// An error of the host. Cheap to move; made with [`Error::new`] and [`Error::help`].
 #[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
@@ -129,14 +152,14 @@ struct Inner {
     message: String,
     help: Option<String>,
     problems: Vec<Problem>,
-    about_a_record: bool,
+    record: Option<RecordId>,
     for_people: bool,
 }
 
 impl Error {
     /// An error of `kind` whose `message` says in one line what went wrong, naming the job, operator, record or setting.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, message: message.into(), help: None, problems: Vec::new(), about_a_record: false, for_people: false }))
+        Error(Box::new(Inner { kind, message: message.into(), help: None, problems: Vec::new(), record: None, for_people: false }))
     }
 
     /// All faults found in a job file, at once.
@@ -145,7 +168,7 @@ impl Error {
             [only] => format!("{}:{}: {}", only.file.display(), only.line(), only.message),
             many => format!("{} problems in {}", many.len(), many.first().map(|p| p.file.display().to_string()).unwrap_or_default()),
         };
-        Error(Box::new(Inner { kind: Kind::Config, message, help: None, problems, about_a_record: false, for_people: false }))
+        Error(Box::new(Inner { kind: Kind::Config, message, help: None, problems, record: None, for_people: false }))
     }
 
     /// Adds what to do about it.
@@ -161,8 +184,8 @@ impl Error {
     }
 
     /// Notes that it is about a record which the message tells: where the same input is read again, it comes again.
-    pub fn about_a_record(mut self) -> Self {
-        self.0.about_a_record = true;
+    pub fn about(mut self, record: RecordId) -> Self {
+        self.0.record = Some(record);
         self
     }
 
@@ -180,9 +203,9 @@ impl Error {
         }
     }
 
-    /// Whether it is about a record.
-    pub fn is_about_a_record(&self) -> bool {
-        self.0.about_a_record
+    /// The record that it is about, if it is about one.
+    pub fn record(&self) -> Option<&RecordId> {
+        self.0.record.as_ref()
     }
 
     /// Puts "`context`: " before the message.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::harness::{JobFile, Place, assert_lines};
+use crate::harness::{JobFile, Moment, Place, Random, assert_lines, kill_and_resume};
 
 const RECORDS: usize = 3000;
 
@@ -101,34 +101,76 @@ fn dead_letters_hold_the_record_and_the_reason() {
     }
 }
 
-/// Through kill -9 and another parallelism, the good records and the dead letters are there exactly once.
+/// So many records in all in so many files, whose records are numbered through.
+const MANY: usize = 100_000;
+const FILES: usize = 5;
+
+/// Every 100th of very many records panics, and goes where its letter can be looked at.
+fn many(rate: &str) -> JobFile {
+    let config = "config = { on = \"bad\", how = \"panic\" }\non-error = \"dead-letter\"";
+    JobFile::new("20ms")
+        .source("lines", &format!("type = \"file\"\npath = \"input\"\n{rate}"))
+        .operator("fragile", "fixture-misbehave", &["lines"], config)
+        .file_sink("out", &["fragile"])
+        .file_sink("dead", &["fragile.dead-letter"])
+}
+
+fn place_of_many(rate: &str) -> Place {
+    let place = Place::new(&many(rate));
+    for file in 0..FILES {
+        let first = file * (MANY / FILES);
+        place.write_lines(&format!("input/{file}"), (first..first + MANY / FILES).map(line));
+    }
+    place
+}
+
+/// Checks that each good record has come through and each bad one is a letter, once, and that the letters say where they were read.
+#[track_caller]
+fn check_many(place: &Place) {
+    let is_bad = |number: &usize| is_bad(*number);
+    assert_lines(place.lines("out"), (0..MANY).filter(|number| !is_bad(number)).map(line), "good records");
+    let told = |letter: &String| {
+        let letter: Value = serde_json::from_str(letter).expect("a letter");
+        let (file, record) = (letter["split"].as_str().expect("a split"), letter["record"].as_u64().expect("a number"));
+        format!("{file}/{record}: {}", letter["value"].as_str().expect("a text"))
+    };
+    let expected = |number: usize| format!("{}/{}: {}", number / (MANY / FILES), number % (MANY / FILES) + 1, line(number));
+    let letters: Vec<String> = place.lines("dead").iter().map(told).collect();
+    assert_eq!(letters.len(), MANY / 100);
+    assert_lines(letters, (0..MANY).filter(is_bad).map(expected), "dead letters");
+}
+
+#[test]
+fn a_thousand_letters_of_a_hundred_thousand_records_are_the_right_ones() {
+    let place = place_of_many("");
+    place.run(&["-p", "2"]).succeeds();
+    check_many(&place);
+}
+
+/// Through kill -9 and other parallelisms, the good records and the dead letters are there exactly once.
 #[test]
 fn dead_letters_are_exactly_once_too() {
-    let text = |rate: &str| {
-        let config = "config = { on = \"bad\", how = \"panic\" }\non-error = \"dead-letter\"";
-        JobFile::new("20ms")
-            .source("lines", &format!("type = \"file\"\npath = \"input\"\n{rate}"))
-            .operator("fragile", "fixture-misbehave", &["lines"], config)
-            .file_sink("out", &["fragile"])
-            .file_sink("dead", &["fragile.dead-letter"])
-    };
-    let place = place(&text("rate = 3000"));
-    for parallelism in ["1", "3", "2"] {
-        let before = place.lines("dead").len();
-        let mut running = place.start(&["-p", parallelism]);
-        running.wait_until("more dead letters", || place.lines("dead").len() > before + 2);
-        running.kill();
-    }
-    place.set_job(&text(""));
-    place.run(&[]).succeeds();
-    assert_lines(place.lines("out"), good(), "good records");
-    assert_eq!(place.lines("dead").len(), (0..RECORDS).filter(|&number| is_bad(number)).count());
+    let mut random = Random::new(57);
+    let place = place_of_many("rate = 12000");
+    kill_and_resume(&place, &mut random, 6, &["1", "2", "3"], |random| match random.below(4) {
+        0 => Moment::Unpublished,
+        _ => Moment::Checkpoints(1 + random.below(2)),
+    });
+    assert!((1..MANY / 100).contains(&place.lines("dead").len()), "it was killed in the middle");
+    place.set_job(&many(""));
+    place.run(&["-p", "2"]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    check_many(&place);
 }
 
 #[test]
 fn a_flood_of_bad_records_fails_the_job() {
-    let place = place(&job("error", "on-error = \"skip\"\nmax-errors = 10"));
-    place.run(&[]).ends_with(1).says(&["operator `fragile`, subtask 0: more than 10 records have failed within a minute", "max-errors"]);
+    for parallelism in ["1", "2"] {
+        let place = Place::new(&job("error", "on-error = \"skip\"\nmax-errors = 10"));
+        // Six in each, whichever subtasks read them.
+        ["a", "b"].iter().for_each(|file| place.write_lines(&format!("input/{file}"), (0..600).map(line)));
+        let ended = place.run(&["-p", parallelism]).ends_with(1);
+        ended.says(&["operator `fragile`: more than 10 records have failed within a minute", "max-errors"]);
+    }
 }
 
 #[test]

@@ -199,10 +199,10 @@ fn state_goes_from_version_to_version_and_back_exactly() {
     let first = place.manifests(1).into_iter().find(|manifest| manifest.checkpoint > newest).expect("a checkpoint of version 2");
     assert_eq!(versions_in_files(&place, &first), [2], "nothing of version 1 is named any more");
     let v2 = work(&place, &mut random, "v2", &["2", "3"]);
-    let v3 = work(&place, &mut random, "v3", &["1", "2"]);
+    work(&place, &mut random, "v3", &["1", "2"]);
     assert_eq!(versions_in_files(&place, &place.manifests(1).pop().unwrap()), [3]);
 
-    // Without a way back it is refused, and version 3 could go on.
+    // Without a way back it is refused, and version 3 goes on.
     place.set_job(&job("v2", SLOW));
     let schema = "postcard:{sum:i64,count:u64,greatest:option<u64>,since:text} (version 3) in the checkpoint";
     let words = [
@@ -213,6 +213,7 @@ fn state_goes_from_version_to_version_and_back_exactly() {
         "can still be restored with the component that wrote it",
     ];
     refused(&place, &["-p", "2"], 5, "checkpoint", &words);
+    let v3 = work(&place, &mut random, "v3", &["3"]);
     let back = work(&place, &mut random, "v2-back", &["3", "4"]);
     let end = [input.len(), rules().len()];
     for [one, next] in [v1, v2, v3, back, end].array_windows() {

@@ -138,3 +138,22 @@ fn what_operators_count_is_in_the_summary() {
     assert!(row(&["bad", "numbers", "all", "2,000"]), "{text}");
     assert!(row(&["node", "metric", "subtask", "value"]), "{text}");
 }
+
+/// A batch has all keys, whose values come to more than a megabyte in the end.
+#[test]
+fn values_of_more_keys_than_a_read_may_return_are_read_in_parts() {
+    const KEYS: usize = 300;
+    let job = JobFile::new("20ms")
+        .source("lines", "type = \"file\"\npath = \"input\"")
+        .operator("pairs", "fixture-pairs", &["lines"], "")
+        .operator("diary", "fixture-diary", &["pairs"], "limits = { read = \"64KiB\" }")
+        .file_sink("out", &["diary"]);
+    let numbers = || 0..40 * KEYS;
+    let text = |key: usize| numbers().filter(|number| number % KEYS == key).map(|number| format!("{number:0100}")).collect::<String>();
+    for parallelism in ["1", "2"] {
+        let place = Place::new(&job);
+        place.write_lines("input", numbers().map(|number| format!("key {},{number}", number % KEYS)));
+        place.run(&["-p", parallelism]).succeeds();
+        assert_lines(place.lines("out"), (0..KEYS).map(|key| format!("key {key},{}", text(key))), parallelism);
+    }
+}

@@ -35,6 +35,8 @@ mod errors;
 #[cfg(test)]
 mod evolve;
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod fallback;
 #[cfg(test)]
 mod flights;
@@ -80,6 +82,8 @@ mod misbehave;
 mod misfit;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod mortal;
 #[cfg(test)]
 mod on_cancel;
 #[cfg(test)]

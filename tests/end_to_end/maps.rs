@@ -90,17 +90,17 @@ fn maps_and_aggregates_survive_ten_kills_and_other_parallelisms() {
     assert_lines(place.lines("out"), oracle(&input), "killed and resumed");
 }
 
-/// The base snapshots of the operator that the newest checkpoint names, by path, each with its last epoch.
-fn bases(place: &Place) -> Vec<(String, u64)> {
+/// The base snapshots of an operator that the newest checkpoint names, by path, each with its last epoch.
+pub fn bases(place: &Place, uid: &str) -> Vec<(String, u64)> {
     let Some(newest) = place.manifests(1).pop() else { return Vec::new() };
     let operators = newest.json["operators"].as_array().expect("a manifest has operators");
-    let files = operators.iter().filter(|operator| operator["uid"] == "maps").flat_map(|maps| maps["files"].as_array().expect("files"));
+    let files = operators.iter().filter(|operator| operator["uid"] == uid).flat_map(|found| found["files"].as_array().expect("files"));
     let bases = files.filter(|file| file["base"] == true);
     bases.map(|file| (file["path"].as_str().expect("a path").into(), file["epochs"]["last"].as_u64().expect("an epoch"))).collect()
 }
 
 /// How many entries of a state these files hold.
-fn entries(place: &Place, files: &[(String, u64)], state: &str) -> u64 {
+pub fn entries(place: &Place, files: &[(String, u64)], state: &str) -> u64 {
     let count = |file: &str| {
         let path = place.run_dir(1).join(file);
         let described = place.cofferdam(&["inspect", path.to_str().expect("text"), "--output", "json"]).succeeds().json();
@@ -116,10 +116,10 @@ fn what_has_expired_is_gone_from_base_snapshots_and_what_lives_is_there() {
     let place = Place::new(&job("type = \"file\"\npath = \"input.txt\"\nrate = 3000"));
     place.write_lines("input.txt", &input);
     let mut running = place.start(&["-p", "2"]);
-    running.wait_until("base snapshots of many epochs", || bases(&place).iter().filter(|(_, last)| *last >= 10).count() == 2);
+    running.wait_until("base snapshots of many epochs", || bases(&place, "maps").iter().filter(|(_, last)| *last >= 10).count() == 2);
     running.signal("INT");
     running.wait().ends_with(130);
-    let bases = bases(&place);
+    let bases = bases(&place, "maps");
     let (garbage, last) = (entries(&place, &bases, "garbage"), entries(&place, &bases, "last"));
     println!("{garbage} entries that live for a millisecond, {last} that live long");
     // Of ten epochs and more, at most what was written in the last is so young.

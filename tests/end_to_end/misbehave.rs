@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::flights;
 use crate::harness::{Ended, JobFile, Place, assert_lines};
 
 /// The job: two files, of which the second has the bad record, so that with `-p 2` one subtask fails and the other does not.
@@ -19,8 +20,21 @@ fn lines(file: &str) -> Vec<String> {
     (0..1000).map(|number| if (file, number) == ("b", 777) { BAD.to_owned() } else { format!("{file}-{number:04}") }).collect()
 }
 
+/// A way to misbehave, under which limits, and what is said about it.
+type Kind = (&'static str, &'static str, &'static [&'static str]);
+
+const KINDS: &[Kind] = &[
+    ("panic", "{}", &["panicked: told to panic on \"b-0777 is the bad one\""]),
+    ("trap", "{}", &["trapped: aborted without saying why"]),
+    ("error", "{}", &["rejected a record: told to refuse \"b-0777 is the bad one\""]),
+    ("loop", "{ time = \"300ms\" }", &["ran longer than its time limit of 300ms (limits.time)", "raise `limits"]),
+    ("allocate", "{ memory = \"64MiB\" }", &["used more than its memory limit of 64 MiB (limits.memory)", "raise `limits"]),
+    ("recurse", "{}", &["trapped: "]),
+];
+
 /// Runs a job into its bad record and mends it.
-fn fails(how: &str, limits: &str, words: &[&str]) {
+fn fails(how: &str) {
+    let (how, limits, words) = *KINDS.iter().find(|kind| kind.0 == how).expect("one of the kinds");
     for (parallelism, subtask) in [("1", "subtask 0"), ("2", "subtask ")] {
         let place = Place::new(&job("the bad one", how, limits, "rate = 200"));
         ["a", "b"].iter().for_each(|file| place.write_lines(&format!("input/{file}"), lines(file)));
@@ -48,32 +62,64 @@ fn fails(how: &str, limits: &str, words: &[&str]) {
 
 #[test]
 fn a_panic() {
-    fails("panic", "{}", &[&format!("panicked: told to panic on {BAD:?}")]);
+    fails("panic");
 }
 
 #[test]
 fn a_trap() {
-    fails("trap", "{}", &["trapped: aborted without saying why"]);
+    fails("trap");
 }
 
 #[test]
 fn an_error() {
-    fails("error", "{}", &[&format!("rejected a record: told to refuse {BAD:?}")]);
+    fails("error");
 }
 
 #[test]
 fn a_loop_without_end() {
-    fails("loop", "{ time = \"300ms\" }", &["ran longer than its time limit of 300ms (limits.time)", "raise `limits"]);
+    fails("loop");
 }
 
 #[test]
 fn memory_without_end() {
-    fails("allocate", "{ memory = \"64MiB\" }", &["used more than its memory limit of 64 MiB (limits.memory)", "raise `limits"]);
+    fails("allocate");
 }
 
 #[test]
 fn recursion_without_end() {
-    fails("recurse", "{}", &["trapped: "]);
+    fails("recurse");
+}
+
+/// All of them at once on one host: each fails its own job, and says so in its own words.
+#[test]
+fn jobs_of_a_host_that_misbehave_leave_the_one_beside_them_alone() {
+    let place = flights::place("rate = 500");
+    ["a", "b"].iter().for_each(|file| place.write_lines(&format!("input/{file}"), lines(file)));
+    let host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_for("job", "RUNNING");
+    for (how, limits, _) in KINDS {
+        let text = job("the bad one", how, limits, "").text();
+        let own = text.replace("name = \"job\"", &format!("name = {how:?}")).replace("path = \"out\"", &format!("path = \"out-{how}\""));
+        place.write(&format!("{how}.toml"), own);
+        // It waits until the job runs, and may see it fail.
+        let deployed = host.cofferdam(&["deploy", &format!("{how}.toml")]);
+        assert!([Some(0), Some(1)].contains(&deployed.code()), "{deployed:?}");
+    }
+    for (how, _, words) in KINDS {
+        let failed = host.wait_for(how, "FAILED");
+        let error = ["message", "help"].map(|part| failed["ended"]["error"][part].as_str().expect("a text")).join("\n");
+        let (job, record) = (format!("job `{how}`"), format!("record `{BAD}`"));
+        let said: [&str; 3] = [&job, "operator `fragile`", &record];
+        said.iter().chain(*words).for_each(|word| assert!(error.contains(word), "{word:?} is missing in: {error}"));
+    }
+    let beside = host.describe("job");
+    assert_eq!((&beside["state"], &beside["restarts"]), (&"RUNNING".into(), &0.into()), "{beside}");
+    host.cofferdam(&["stop", "job"]).succeeds();
+    place.set_job(&flights::job(""));
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_for("job", "FINISHED");
+    assert_lines(place.lines("out"), flights::oracle(), "beside those that misbehave");
 }
 
 /// What a record is in a message when it is long, or no text.

@@ -66,6 +66,22 @@ fn counts_kept_in_memory_and_saved_at_barriers_agree_too() {
     survives("fixture-local-memory", 2, "", |_| false);
 }
 
+/// What was in memory goes with the instance, and the next attempt, in the same process, begins with what was saved.
+#[test]
+fn counts_kept_in_memory_agree_when_attempts_fail() {
+    let input = sums::input(&mut Random::new(4), 0, 12_000);
+    let config = "config = { fatal = [3000, 6000, 9000] }";
+    let restart = "strategy = \"fixed-delay\"\nattempts = 3\ndelay = \"1ms\"";
+    for parallelism in ["1", "3"] {
+        let place = Place::new(&counts("fixture-local-memory", "rate = 8000", config).restart(restart));
+        place.write_lines("input/a", &input);
+        let ended = place.run(&["-p", parallelism]).succeeds();
+        let ended = ended.says(&["attempt 3 has failed, another follows", "(attempt 4)", "resuming run 1 from checkpoint "]);
+        assert_eq!(ended.stderr.matches("another follows in 1ms: operator `counts`, subtask").count(), 3, "{}", ended.stderr);
+        check(&place.lines("out"), &input, |_| false);
+    }
+}
+
 #[test]
 fn memory_kept_from_batch_to_batch_can_only_fail() {
     for policy in ["skip", "dead-letter"] {

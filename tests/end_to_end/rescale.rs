@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::harness::{JobFile, Moment, Place, Random, kill_and_resume};
+use crate::harness::{JobFile, Place, Random};
 use crate::sums;
 
 const MOST: usize = 8;
@@ -40,13 +40,32 @@ fn from_every_parallelism_to_every_other_all_state_is_there_once() {
     let place = Place::new(&job(["rate = 600", "rate = 20"]));
     place.write_lines("lines", &lines);
     place.write_lines("rules", &rules);
+    let mut before = None;
     for &parallelism in &walk {
-        // The first checkpoint may be that of the attempt before.
-        kill_and_resume(&place, &mut random, 1, &[&parallelism.to_string()], |_| Moment::Checkpoints(1));
+        resume_and_kill(&place, before, parallelism);
+        before = Some(parallelism);
     }
     place.set_job(&job(["", ""]));
     place.run(&["-p", "2"]).succeeds().says(&["resuming run 1 from checkpoint "]);
     check(&place.lines("out"), &lines, &rules);
+}
+
+/// Goes on with the checkpoint of `before` subtasks with so many, until they have one. Each is to know which checkpoint it was, and to
+/// see what all of those before had in their union list.
+#[track_caller]
+fn resume_and_kill(place: &Place, before: Option<usize>, parallelism: usize) {
+    let newest = place.manifests(1).pop();
+    assert_eq!(newest.as_ref().and_then(|newest| newest.json["parallelism"].as_u64()), before.map(|before| before as u64));
+    let newest = newest.map(|newest| newest.checkpoint);
+    let mut running = place.start(&["-p", &parallelism.to_string(), "--log", "info"]);
+    running.wait_until("a checkpoint of its own", || place.newest(1) > newest.unwrap_or(0));
+    let ended = running.kill();
+    let names: Vec<String> = (0..before.unwrap_or(0)).flat_map(|of| vec![format!("{of}of{}", before.unwrap_or(0)); 1 + of % 2]).collect();
+    let from = newest.map_or("nothing".into(), |newest| newest.to_string());
+    for subtask in 0..parallelism {
+        let told = format!("scale {subtask}: restored from {from} with [{}]", names.join(" "));
+        assert!(ended.stderr.contains(&told), "{told:?} is missing in: {}", ended.stderr);
+    }
 }
 
 #[track_caller]

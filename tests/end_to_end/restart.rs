@@ -50,17 +50,54 @@ fn attempts_come_to_an_end() {
     assert_lines(place.lines("out"), input(), "once the job is run again");
 }
 
+/// Tried again and again, as long as it may be that something else fails.
+const PATIENT: &str = "strategy = \"exponential-delay\"\ninitial-backoff = \"1ms\"\nmax-backoff = \"1ms\"";
+
+/// Runs a job that fails on a record for good, which is found out when it has failed for the second time, in the attempt `last`.
+#[track_caller]
+fn ends_in_attempt(last: usize, place: &Place, parallelism: &str, record: &str) {
+    let ended = place.run(&["-p", parallelism]).ends_with(1);
+    let ended = ended.says(&[record, "(not tried again: the same record has failed before, and would again)"]);
+    let failed = (1..).take_while(|attempt| ended.stderr.contains(&format!("attempt {attempt} has failed, another follows"))).count();
+    assert_eq!(failed + 1, last, "{}", ended.stderr);
+}
+
+/// Whichever subtask reads the split that it is in, and whatever the operator says about it.
 #[test]
-fn a_record_that_fails_twice_in_a_row_ends_the_job() {
-    let bad = "config = { on = \"fail-2\", how = \"panic\" }";
-    let place = place(&job("fixture-misbehave", "strategy = \"exponential-delay\"\ninitial-backoff = \"1ms\"", "", bad));
-    let ended = place.run(&[]).ends_with(1);
-    let ended = ended.says(&[
-        "attempt 1 has failed",
-        "record `fail-2`",
-        "(not tried again: the same record has failed twice in a row, and would again)",
-    ]);
-    assert!(!ended.stderr.contains("attempt 2 has failed, another follows"), "{}", ended.stderr);
+fn a_record_that_fails_again_ends_the_job_whoever_works_on_it_and_whatever_is_said_about_it() {
+    let place = place(&job("fixture-misbehave", PATIENT, "", "config = { on = \"fail-2\", how = \"anew\" }"));
+    ends_in_attempt(2, &place, "1", "record `fail-2` (number 2001 of split `input`): panicked: told to panic in attempt 2");
+
+    let config = "config = { on = \"bad\", how = \"panic\" }";
+    for _ in 0..3 {
+        let place = Place::new(&job("fixture-misbehave", PATIENT, "", config));
+        (0..6).for_each(|split| place.write_lines(&format!("input/{split}"), (0..3000).map(|number| format!("line {number} of {split}"))));
+        place.write_lines("input/6", ["good", "bad"]);
+        ends_in_attempt(2, &place, "2", "record `bad` (number 2 of split `6`)");
+    }
+}
+
+/// The one fails in the attempts in which the other does not.
+#[test]
+fn two_records_that_fail_in_turn_end_the_job() {
+    let place = Place::new(&job("fixture-relapse", PATIENT, "", ""));
+    place.write_lines("input", ["a", "fail-odd", "b", "fail-even", "c"]);
+    ends_in_attempt(3, &place, "1", "record `fail-odd`");
+}
+
+/// Where nobody knows any more where a record was read, it is known by its content, also when checkpoints were committed in between.
+#[test]
+fn a_record_that_has_come_a_long_way_and_fails_again_ends_the_job() {
+    let job = JobFile::new("20ms")
+        .restart(PATIENT)
+        .source("lines", "type = \"file\"\npath = \"input\"\nrate = 40")
+        .operator("once", "fixture-flat-map", &["lines"], "config = { times = 1 }")
+        .operator("fragile", "fixture-misbehave", &["once"], "config = { on = \"bad\", how = \"anew\" }")
+        .file_sink("out", &["fragile"]);
+    let place = Place::new(&job);
+    place.write_lines("input", (0..40).map(|number| if number == 20 { "bad".into() } else { format!("line {number}") }));
+    ends_in_attempt(2, &place, "1", "record `bad`: panicked: told to panic in attempt 2");
+    assert!(place.newest(1) > 0, "checkpoints were committed");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use crate::codec::Value;
 use crate::column::{Cells, Column};
 use crate::scope::Scope;
 
-/// The values of the call's keys: read in one go at the first read, unless reading counts, and written in one go at the end.
+/// The values of the call's keys: read in one go at the first read, unless reading counts or they are too large for that, and written in
+/// one go at the end.
 #[derive(Debug)]
 pub(super) struct Cache<T> {
     scope: Scope,
@@ -16,8 +17,8 @@ pub(super) struct Cache<T> {
     declared: Declared,
     /// One for each of the call's keys; empty until the first use in a call.
     slots: Vec<Slot<T>>,
-    /// Whether the host was asked for the values of all keys.
-    fetched: bool,
+    /// So many keys, from the first on, the host was asked for.
+    fetched: usize,
     /// The keys whose slots have changed. A record whose work was undone leaves none.
     changed: Vec<u32>,
     /// The slot of the current key as it was before the record of step `saved_at`. A record has one key, so one slot is enough; and no
@@ -36,7 +37,7 @@ impl<T: Value> Cache<T> {
             state,
             declared,
             slots: Vec::new(),
-            fetched: false,
+            fetched: 0,
             changed: Vec::new(),
             saved: Slot::Unread,
             saved_at: 0,
@@ -81,8 +82,10 @@ impl<T: Value> Cache<T> {
         if self.slots.is_empty() {
             self.make_slots();
         }
-        if !self.fetched && !self.declared.reads_count() {
-            self.fetch();
+        if !self.declared.reads_count() {
+            while self.fetched <= key {
+                self.fetch();
+            }
             if !matches!(self.slots[key], Slot::Unread) {
                 return;
             }
@@ -91,20 +94,22 @@ impl<T: Value> Cache<T> {
         self.slots[key] = found(&cells, 0, self.declared.name);
     }
 
-    /// Reads the slots of all keys that can be read. What can't be decoded stays unread, so that it fails the records of its own key.
+    /// Reads the slots that the host was not asked for yet, as many as it gives in one reply. What can't be decoded stays unread, so that it
+    /// fails the records of its own key.
     fn fetch(&mut self) {
-        self.fetched = true;
         self.keys.clear();
-        self.keys.extend(0..self.scope.keys());
+        self.keys.extend(self.fetched as u32..self.scope.keys());
         let Cells { present, values } = self.scope.backend().get(self.state, &self.keys);
+        assert!(!present.is_empty(), "a reply has at least one value");
         let mut start = 0;
-        for ((slot, &present), &end) in self.slots.iter_mut().zip(&present).zip(&values.ends) {
+        for ((slot, &present), &end) in self.slots[self.fetched..].iter_mut().zip(&present).zip(&values.ends) {
             let bytes = &values.bytes[start..end as usize];
             start = end as usize;
             if matches!(slot, Slot::Unread) {
                 *slot = if present == 0 { Slot::Absent } else { T::decode(bytes).map_or(Slot::Unread, Slot::Present) };
             }
         }
+        self.fetched += present.len();
     }
 
     /// Replaces the current key's value.
@@ -195,7 +200,7 @@ impl<T: Value> Cache<T> {
 
     pub(super) fn forget(&mut self) {
         self.slots.clear();
-        self.fetched = false;
+        self.fetched = 0;
         self.changed.clear();
         self.saved = Slot::Unread;
     }

@@ -235,3 +235,21 @@ fn state_of_another_type_ends_the_instance_and_names_the_state() {
     let failure = new.process([keyed("k", "x")]).unwrap_err().to_string();
     assert!(failure.starts_with("panic on record 0: state `value` holds something else than its schema says: not json"), "{failure}");
 }
+
+/// Of small values all are in one reply, of large ones in the stand-in's each has its own.
+#[test]
+fn values_are_asked_for_once_however_many_replies_they_take() {
+    let records = |steps: [(&'static str, Option<Step>); 5]| steps.map(|(key, step)| keyed(key, Vec::from_iter(step)));
+    for (text, replies) in [("", 1), (&*"!".repeat(200), 3)] {
+        let mut operator = Harness::<All>::new();
+        let set = |key| keyed(key, vec![Step::ValueSet(format!("{key}{text}"))]);
+        operator.process(["x", "y", "z"].map(set)).unwrap();
+        operator.take_calls();
+        let get = || Some(Step::ValueGet);
+        // `x` is passed over before it is read, and its value is in the first reply all the same.
+        let read = records([("x", None), ("y", get()), ("x", get()), ("z", get()), ("y", get())]);
+        let told = ["y", "x", "z", "y"].map(|key| format!("{key}{text}"));
+        assert_eq!(operator.process(read).unwrap().values(), told);
+        assert_eq!(operator.take_calls().iter().filter(|&&call| call == "get").count(), replies, "{text}");
+    }
+}

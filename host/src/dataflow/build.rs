@@ -15,6 +15,7 @@ use super::chain::{ChainTask, Input, Output, Role, Stage, Surroundings};
 use super::control::Control;
 use super::credit::Credit;
 use super::event::{Event, Events};
+use super::flood::Flood;
 use super::metrics::Metrics;
 use super::operator::{OperatorPlace, OperatorStage};
 use super::parcel::Parcel;
@@ -75,6 +76,12 @@ impl Blueprint {
         let unread = names.filter(|split| self.is_unread(node, split)).map(|split| split.as_str().into());
         Some(Arc::new(SharedSplits::new(unread, settings.rate)))
     }
+
+    /// What the subtasks of an operator count records in that fail; none of other nodes.
+    fn flood(&self, node: usize) -> Option<Arc<Flood>> {
+        let NodeKind::Operator(settings) = &self.plan.nodes[node].kind else { return None };
+        Some(Arc::new(Flood::new(settings.max_errors)))
+    }
 }
 
 /// A source with the names of all its splits.
@@ -125,7 +132,9 @@ pub fn start(blueprint: Blueprint) -> Result<Running> {
     let subtasks = || (0..parallelism).map(|_| Arc::default()).collect();
     let credits: Arc<Vec<Vec<Arc<Credit>>>> = Arc::new(blueprint.layout.chains.iter().map(|_| subtasks()).collect());
     let control = Arc::clone(&blueprint.control);
-    let shared: Vec<_> = (0..blueprint.plan.nodes.len()).map(|node| blueprint.shared_splits(node)).collect();
+    let nodes = 0..blueprint.plan.nodes.len();
+    let shared: Vec<_> = nodes.clone().map(|node| blueprint.shared_splits(node)).collect();
+    let floods: Vec<_> = nodes.map(|node| blueprint.flood(node)).collect();
     let blueprint = Arc::new(blueprint);
     let span = tracing::Span::current();
     let workers = timely::execute(timely::Config::process(usize::from(parallelism)), move |worker| {
@@ -136,7 +145,7 @@ pub fn start(blueprint: Blueprint) -> Result<Running> {
         let subtask = worker.index() as u16;
         worker.dataflow::<u64, _, _>(|scope| {
             let (backlog, streams) = (Rc::default(), HashMap::new());
-            Builder { blueprint: &blueprint, credits: &credits, shared: &shared, backlog, subtask, streams }.build(scope)
+            Builder { blueprint: &blueprint, credits: &credits, shared: &shared, floods: &floods, backlog, subtask, streams }.build(scope)
         });
         while worker.has_dataflows() && !blueprint.control.is_cancelled() {
             worker.step_or_park(None);
@@ -165,6 +174,8 @@ struct Builder<'a, 's> {
     credits: &'a Arc<Vec<Vec<Arc<Credit>>>>,
     /// For each node, if it is a source.
     shared: &'a [Option<Arc<SharedSplits>>],
+    /// For each node, if it is an operator.
+    floods: &'a [Option<Arc<Flood>>],
     backlog: Rc<Backlog>,
     subtask: u16,
     /// Edges whose receiving chain is still to be built.
@@ -285,7 +296,8 @@ impl<'s> Builder<'_, 's> {
         let (subtask, settings) = (self.subtask, settings.clone());
         let place = OperatorPlace { node, subtask, dead_letters, control, events, metrics, component, context, settings };
         let trial = trial.as_ref().filter(|(at, _)| *at == node).map(|(_, trial)| Arc::clone(trial));
-        OperatorStage::open(place, state, outboxes, trial)
+        let flood = self.floods[node].as_ref().expect("every operator node has one");
+        OperatorStage::open(place, state, outboxes, Arc::clone(flood), trial)
     }
 
     /// The forms in which a port's records are needed.

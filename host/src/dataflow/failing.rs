@@ -4,16 +4,16 @@
 //! limit, says nothing: then the batch is halved, on fresh instances, until the record is found. All others are worked on as if it had
 //! not been there.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::operator::{Emitted, OperatorPlace, OperatorStage};
 use super::source::Origin;
 use crate::clock;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, RecordId, RecordPlace, Result};
 use crate::plan::OnError;
-use crate::record::{Batch, Column, Outbox};
+use crate::record::{Batch, Column, Outbox, hash_record};
 use crate::state::ColdFault;
 use crate::wasm::{Cause, Failure, Instance};
 
@@ -25,36 +25,6 @@ pub(super) const PROBE_TIME: Duration = Duration::from_millis(500);
 /// before it in the call are worked on again.
 const PIECE: usize = 64;
 
-/// What `max-errors` counts in.
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// Counts records that failed, by the minute.
-pub(super) struct Flood {
-    limit: u64,
-    since: Option<Instant>,
-    count: u64,
-}
-
-impl Flood {
-    pub(super) fn new(limit: u64) -> Self {
-        Flood { limit, since: None, count: 0 }
-    }
-
-    /// Forgets what it has counted.
-    pub(super) fn reset(&mut self) {
-        (self.since, self.count) = (None, 0);
-    }
-
-    /// Notes one more. Returns whether it is one too many.
-    fn add(&mut self, now: Instant) -> bool {
-        if self.since.is_none_or(|since| now - since >= MINUTE) {
-            (self.since, self.count) = (Some(now), 0);
-        }
-        self.count += 1;
-        self.count > self.limit
-    }
-}
-
 /// A batch at an input port.
 pub(super) struct Arrived<'a> {
     pub(super) port: u16,
@@ -64,7 +34,7 @@ pub(super) struct Arrived<'a> {
 }
 
 /// What is to blame for a failure.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Blame {
     Operator,
     Record,
@@ -133,9 +103,9 @@ impl OperatorStage {
         let OperatorPlace { context, settings, subtask, .. } = &self.place;
         if self.flood.add(clock::now()) {
             let message = format!(
-                "operator `{}`, subtask {subtask}: more than {} records have failed within a minute; the last was {}, which {why}",
+                "operator `{}`: more than {} records have failed within a minute; the last one, in subtask {subtask}, was {}, which {why}",
                 context.operator,
-                self.flood.limit,
+                self.flood.limit(),
                 whole.describe(record)
             );
             let error = Error::new(Kind::Job, message).help("mend the operator or its input, or raise the operator's `max-errors`");
@@ -172,7 +142,7 @@ impl OperatorStage {
             None => self.halve(whole),
         };
         match found {
-            Ok(Some((record, failure))) => self.place.error(&whole.describe(record), &failure, blame),
+            Ok(Some((record, failure))) => self.place.record_error(whole, record, &failure, blame),
             Ok(None) => self.place.error(&format!("a batch of {} records", whole.batch.len()), &failure, Blame::Operator),
             Err(error) => error,
         }
@@ -256,8 +226,16 @@ impl OperatorPlace {
             }
             .into(),
         };
-        let error = Error::new(Kind::Job, message).help(help);
-        if blame == Blame::Operator { error } else { error.about_a_record() }
+        Error::new(Kind::Job, message).help(help)
+    }
+
+    /// The same of a record, by which that is known when it comes again.
+    pub(super) fn record_error(&self, whole: &Arrived<'_>, record: usize, failure: &Failure, blame: Blame) -> Error {
+        let error = self.error(&whole.describe(record), failure, blame);
+        if failure.cause == Cause::Disk {
+            return error;
+        }
+        error.about(RecordId { operator: self.context.operator.clone(), place: whole.place(record) })
     }
 
     /// State on the local disk can't be reached, which no record is to blame for.
@@ -321,6 +299,16 @@ impl Arrived<'_> {
             text += &format!(" (number {} of split `{}`)", origin.first + record as u64, origin.split);
         }
         text
+    }
+
+    /// Where a record was read; if that is not known, its content.
+    fn place(&self, record: usize) -> RecordPlace {
+        let &Arrived { batch, origin, .. } = self;
+        if let Some(origin) = origin {
+            return RecordPlace::Split { split: origin.split.to_string(), number: origin.first + record as u64 };
+        }
+        let key = batch.key_of.get(record).map(|&key| batch.keys.get(key as usize));
+        RecordPlace::Content(hash_record(key, batch.values.get(record)))
     }
 }
 

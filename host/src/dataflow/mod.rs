@@ -12,6 +12,7 @@ mod control;
 mod credit;
 mod event;
 mod failing;
+mod flood;
 mod metrics;
 mod operator;
 mod parcel;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::control::{CheckpointEnd, Control};
 use super::event::{BarrierCost, Event, Events};
-use super::failing::{Arrived, Blame, Flood, Letters};
+use super::failing::{Arrived, Blame, Letters};
+use super::flood::Flood;
 use super::metrics::Metrics;
 use super::source::Origin;
 use super::trial::Trial;
@@ -54,8 +55,8 @@ pub(super) struct OperatorStage {
     /// The last barrier that it has passed.
     passed: u64,
     finish: Finish,
-    /// Records that failed.
-    pub(super) flood: Flood,
+    /// Records that failed, in all subtasks.
+    pub(super) flood: Arc<Flood>,
     pub(super) letters: Letters,
     /// While its component is on probation.
     pub(super) trial: Option<Arc<Trial>>,
@@ -77,11 +78,16 @@ enum Finish {
 pub(super) type Emitted = Vec<(usize, Option<u16>, Batch)>;
 
 impl OperatorStage {
-    /// Opens the first instance, over `state`; `trial` if its component is on probation.
-    pub(super) fn open(place: OperatorPlace, state: SubtaskState, outboxes: Vec<Outbox>, trial: Option<Arc<Trial>>) -> Result<Self> {
+    /// Opens the first instance, over `state`; `trial` if its component is on probation. All subtasks have one `flood`.
+    pub(super) fn open(
+        place: OperatorPlace,
+        state: SubtaskState,
+        outboxes: Vec<Outbox>,
+        flood: Arc<Flood>,
+        trial: Option<Arc<Trial>>,
+    ) -> Result<Self> {
         let (component, coming) = (Arc::clone(&place.component), place.control.listen());
         let mut stage = OperatorStage {
-            flood: Flood::new(place.settings.max_errors),
             place,
             instance: None,
             freezing: VecDeque::new(),
@@ -90,6 +96,7 @@ impl OperatorStage {
             told: 0,
             passed: 0,
             finish: Finish::NotYet,
+            flood,
             letters: Letters::default(),
             trial,
             last_failed: None,

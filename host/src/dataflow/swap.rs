@@ -147,7 +147,7 @@ impl OperatorStage {
     /// Nothing that is tried stays.
     fn guilty(&mut self, whole: &Arrived<'_>, failure: Failure) -> Result<Option<Error>, Box<Unopened>> {
         if let Some(record) = failure.record {
-            return Ok(Some(self.place.error(&whole.describe(record), &failure, Blame::Record)));
+            return Ok(Some(self.place.record_error(whole, record, &failure, Blame::Record)));
         }
         let is_late = |failure: &Failure| failure.cause == Cause::Limit(Limit::Time);
         let (mut good, mut bad, mut last) = (0, whole.batch.len(), failure);
@@ -170,7 +170,7 @@ impl OperatorStage {
                 Err(failure) => (bad, last) = (middle, failure),
             }
         }
-        Ok(Some(self.place.error(&whole.describe(bad - 1), &last, Blame::Record)))
+        Ok(Some(self.place.record_error(whole, bad - 1, &last, Blame::Record)))
     }
 
     /// Ends the instance; what was lent to it is handed back.

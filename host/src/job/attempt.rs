@@ -11,7 +11,7 @@ use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running, Splits};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Location, OnCancel, Plan};
+use crate::plan::{Location, NodeKind, OnCancel, Plan};
 use crate::record::AttemptId;
 
 use super::begin::{Begun, begin};
@@ -19,7 +19,7 @@ use super::controller::{Controller, Parties};
 use super::fallback::FellBack;
 use super::prepare::Prepared;
 use super::settle::Settled;
-use super::strategy::{Next, Strategy};
+use super::strategy::{Next, Progress, Strategy};
 use super::swap::{Swaps, Unsettled};
 use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, Restored, Summary, between, discard};
 
@@ -76,7 +76,7 @@ pub async fn attempts(
         let swap = legacy.unsettled.as_mut().filter(|_| error.kind() != Kind::Fenced);
         let delay = match swap.is_some_and(Unsettled::forgives) || is_forgiven {
             true => Duration::ZERO,
-            false => match strategy.failed(&error, began, clock::now(), clock::random()) {
+            false => match strategy.failed(&error, &legacy.progress, began, clock::now(), clock::random()) {
                 Next::Again(delay) => delay,
                 Next::Fail(reason) => return Err(for_good(error, reason)),
             },
@@ -117,6 +117,8 @@ struct Legacy {
     attempt: Option<AttemptId>,
     /// Checkpoints of the run.
     history: History,
+    /// How far it came.
+    progress: Progress,
     /// Whether it has been told to end.
     ending: bool,
     /// Whether the next one is to drain: the job was told so between the two.
@@ -222,6 +224,8 @@ async fn attempt(
     // When nobody listens any more, the job has ended.
     let events: Events = Arc::new(move |event| drop(events.send(event)));
     observer.began(&metrics);
+    let sources: Vec<usize> = (0..plan.nodes.len()).filter(|&node| matches!(plan.nodes[node].kind, NodeKind::Source(_))).collect();
+    legacy.progress.restored = sources.iter().map(|&node| begun.beginning.records(node)).collect();
     let trial = swaps.trial();
     let running = dataflow::start(Blueprint { trial, ..blueprint(prepared, &mut begun, &control, events, &metrics) })?;
     let parties = Parties {
@@ -249,6 +253,8 @@ async fn attempt(
         legacy.unsettled = Unsettled::of(std::mem::take(&mut controller.swaps), error.message());
     }
     let joined = join(running).await;
+    let read = |(restored, &node): (&u64, &usize)| restored + metrics.node(node).records_in;
+    legacy.progress.read = legacy.progress.restored.iter().zip(&sources).map(read).collect();
     // A worker's panic has already been told as the reason, if it was one.
     let outcome = ended?;
     joined?;

@@ -31,6 +31,13 @@ pub(super) struct Beginning {
     pub(super) settled: Settled,
 }
 
+impl Beginning {
+    /// How many records of a source were read.
+    pub(super) fn records(&self, node: usize) -> u64 {
+        self.positions.iter().filter(|((of, _), _)| *of == node).map(|(_, position)| position.records).sum()
+    }
+}
+
 /// Checks, before anything is touched, that what a checkpoint holds has its place in the job. Returns the migrations that it takes.
 ///
 /// # Errors

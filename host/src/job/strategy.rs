@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
+use crate::error::{Error, RecordId, RecordPlace};
 use crate::plan::Restart;
 
 /// Decides about the attempts of one job in one process.
@@ -15,8 +15,34 @@ pub(super) struct Strategy {
     count: u64,
     /// What the next delay is, before jitter.
     backoff: Duration,
-    /// What failed last, if that was a record.
-    record: Option<String>,
+    /// The records that have failed and may come again.
+    records: Vec<FailedRecord>,
+}
+
+/// How far an attempt came. Both have an entry for each source, in one order: how many of its records were read, by all attempts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    /// In the checkpoint that the attempt began from.
+    pub(super) restored: Vec<u64>,
+    /// When it ended.
+    pub(super) read: Vec<u64>,
+}
+
+/// A record that has failed.
+struct FailedRecord {
+    id: RecordId,
+    /// It was among so many records of each source.
+    within: Vec<u64>,
+}
+
+impl FailedRecord {
+    /// Whether it may be what fails in an attempt that began with so many records of each source behind it. One that is known by where it
+    /// was read is no other. One that is known by its content comes again until all that was read when it failed is behind a checkpoint;
+    /// after that another one of the same content has failed. That there is a newer checkpoint does not tell: a slow source may be at the
+    /// record before for many of them.
+    fn may_come_again(&self, restored: &[u64]) -> bool {
+        matches!(self.id.place, RecordPlace::Split { .. }) || self.within.iter().zip(restored).any(|(within, restored)| within > restored)
+    }
 }
 
 /// What follows a failure.
@@ -30,19 +56,19 @@ pub(super) enum Next {
 
 impl Strategy {
     pub(super) fn new(settings: Restart) -> Self {
-        Strategy { settings, failures: VecDeque::new(), count: 0, backoff: Duration::ZERO, record: None }
+        Strategy { settings, failures: VecDeque::new(), count: 0, backoff: Duration::ZERO, records: Vec::new() }
     }
 
-    /// An attempt that began at `began` has failed `now`. `random` lies between -1 and 1.
-    pub(super) fn failed(&mut self, error: &Error, began: Instant, now: Instant, random: f64) -> Next {
+    /// An attempt that began at `began` and came so far has failed `now`. `random` lies between -1 and 1.
+    pub(super) fn failed(&mut self, error: &Error, progress: &Progress, began: Instant, now: Instant, random: f64) -> Next {
         if error.is_for_people() {
             return Next::Fail(None);
         }
-        let record = error.is_about_a_record().then(|| error.message().to_owned());
-        if record.is_some() && record == self.record {
-            return Next::Fail(Some("the same record has failed twice in a row, and would again".into()));
+        if let Some(record) = error.record()
+            && self.has_failed_before(record, progress)
+        {
+            return Next::Fail(Some("the same record has failed before, and would again".into()));
         }
-        self.record = record;
         match self.settings {
             Restart::None => Next::Fail(None),
             Restart::FixedDelay { attempts, delay } => self.while_fewer_than(attempts, delay),
@@ -64,6 +90,14 @@ impl Strategy {
                 Next::Again(delay)
             }
         }
+    }
+
+    /// Notes a record that has failed. Whether it is one that had failed already.
+    fn has_failed_before(&mut self, record: &RecordId, progress: &Progress) -> bool {
+        self.records.retain(|failed| failed.may_come_again(&progress.restored));
+        let before = self.records.iter().any(|failed| failed.id == *record);
+        self.records.push(FailedRecord { id: record.clone(), within: progress.read.clone() });
+        before
     }
 
     fn while_fewer_than(&mut self, attempts: u64, delay: Duration) -> Next {
@@ -93,7 +127,7 @@ mod tests {
         let mut began = start;
         let failed = |second: &u32| {
             let now = start + SECOND * *second;
-            strategy.failed(&lost(), std::mem::replace(&mut began, now), now, random)
+            strategy.failed(&lost(), &Progress::default(), std::mem::replace(&mut began, now), now, random)
         };
         seconds.iter().map(failed).collect()
     }
@@ -140,17 +174,66 @@ mod tests {
         let mut strategy = Strategy::new(Restart::default());
         let now = clock::now();
         for kind in [Kind::Config, Kind::Component, Kind::Checkpoint, Kind::Fenced] {
-            assert_eq!(strategy.failed(&Error::new(kind, "x"), now, now, 0.0), Next::Fail(None));
+            assert_eq!(strategy.failed(&Error::new(kind, "x"), &Progress::default(), now, now, 0.0), Next::Fail(None));
         }
-        assert_eq!(strategy.failed(&lost().for_people(), now, now, 0.0), Next::Fail(None));
-        let record = |number: u32| Error::new(Kind::Job, format!("record {number} is bad")).about_a_record();
-        assert_eq!(strategy.failed(&record(1), now, now, 0.0), again(1.0));
-        assert_eq!(strategy.failed(&record(2), now, now, 0.0), again(1.5));
-        assert_eq!(strategy.failed(&lost(), now, now, 0.0), again(2.25));
-        assert_eq!(strategy.failed(&record(2), now, now, 0.0), again(3.375));
-        assert!(matches!(strategy.failed(&record(2), now, now, 0.0), Next::Fail(Some(_))));
-        for _ in 0..3 {
-            assert!(matches!(strategy.failed(&lost(), now, now, 0.0), Next::Again(_)), "the same, but no record");
-        }
+        assert_eq!(strategy.failed(&lost().for_people(), &Progress::default(), now, now, 0.0), Next::Fail(None));
+    }
+
+    /// A record of an operator at a place, whose error says something else each time.
+    fn bad(place: RecordPlace) -> Error {
+        Error::new(Kind::Job, format!("bad at {:?}", clock::now())).about(RecordId { operator: "fragile".into(), place })
+    }
+
+    fn read_at(split: &str, number: u64) -> Error {
+        bad(RecordPlace::Split { split: split.into(), number })
+    }
+
+    /// What fails one after the other, each in an attempt that began and ended with so many records read of two sources: after how many
+    /// failures there is no other attempt.
+    fn fails_after(failures: &[(Error, [u64; 2], [u64; 2])]) -> Option<usize> {
+        let mut strategy = Strategy::new(Restart::default());
+        let now = clock::now();
+        let ends = |(error, restored, read): &(Error, [u64; 2], [u64; 2])| {
+            let progress = Progress { restored: restored.to_vec(), read: read.to_vec() };
+            match strategy.failed(error, &progress, now, now, 0.0) {
+                Next::Again(_) => false,
+                Next::Fail(reason) => {
+                    assert!(reason.is_some_and(|reason| reason.contains("the same record has failed before")));
+                    true
+                }
+            }
+        };
+        failures.iter().map(ends).position(|ends| ends).map(|index| index + 1)
+    }
+
+    #[test]
+    fn a_record_that_has_failed_before_is_not_tried_again_whatever_else_failed_in_between() {
+        let at = |split, number, restored, read| (read_at(split, number), restored, read);
+        assert_eq!(fails_after(&[at("a", 7, [0, 0], [9, 0]), at("a", 7, [0, 0], [9, 0])]), Some(2));
+        let turns = ["a", "b", "c"].map(|split| at(split, 7, [0, 0], [9, 9]));
+        assert_eq!(fails_after(&[&turns[..], &[(lost(), [0, 0], [9, 9])], &turns[2..]].concat()), Some(5));
+        // Whatever was committed meanwhile, this one was not.
+        assert_eq!(fails_after(&[at("a", 7, [0, 0], [9, 9]), at("a", 7, [99, 99], [100, 100])]), Some(2));
+        // The same content at other places, and others in the same place.
+        let others = [at("a", 7, [0, 0], [9, 0]), at("a", 8, [0, 0], [9, 0]), at("b", 7, [0, 0], [9, 9])];
+        assert_eq!(fails_after(&others), None);
+        let mut elsewhere = read_at("a", 7).record().cloned().unwrap();
+        elsewhere.operator = "other".into();
+        assert_eq!(fails_after(&[others[0].clone(), (lost().about(elsewhere), [0, 0], [9, 0])]), None);
+        assert_eq!(fails_after(&[(lost(), [0, 0], [9, 9]), (lost(), [0, 0], [9, 9])]), None, "no record");
+    }
+
+    #[test]
+    fn a_record_that_is_known_by_its_content_is_another_once_all_that_was_read_when_it_failed_is_behind() {
+        let of = |hash, restored, read| (bad(RecordPlace::Content(hash)), restored, read);
+        let first = of(1, [0, 0], [100, 20]);
+        assert_eq!(
+            fails_after(&[first.clone(), of(2, [0, 0], [100, 20]), of(1, [99, 500], [100, 600])]),
+            Some(3),
+            "not all of the one source"
+        );
+        assert_eq!(fails_after(&[first.clone(), of(1, [500, 19], [600, 20])]), Some(2), "nor of the other");
+        assert_eq!(fails_after(&[first.clone(), of(1, [100, 20], [101, 21])]), None);
+        assert_eq!(fails_after(&[first, of(1, [100, 20], [101, 21]), of(1, [100, 20], [101, 21])]), Some(3), "but that one comes again");
     }
 }

@@ -58,3 +58,8 @@ impl Batch {
 pub fn hash_key(key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(key)
 }
+
+/// A hash of a record's key, if it has one, and value.
+pub fn hash_record(key: Option<&[u8]>, value: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(value, key.map_or(0, hash_key))
+}

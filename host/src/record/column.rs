@@ -71,6 +71,12 @@ impl Column {
         (0..self.len()).map(|index| self.get(index))
     }
 
+    /// Keeps the first `len` values.
+    pub fn truncate(&mut self, len: usize) {
+        self.ends.truncate(len);
+        self.bytes.truncate(self.ends.last().map_or(0, |&end| end as usize));
+    }
+
     /// Removes all values and keeps the room.
     pub fn clear(&mut self) {
         self.ends.clear();

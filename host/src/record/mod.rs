@@ -7,7 +7,7 @@ mod dictionary;
 mod key_group;
 mod outbox;
 
-pub use batch::{Batch, hash_key};
+pub use batch::{Batch, hash_key, hash_record};
 pub use column::{Column, MalformedColumn, append, copy, slice};
 pub use commit::{AttemptId, Position, SplitPosition, Staged};
 pub use key_group::{KeyGroups, key_group, subtask_of};

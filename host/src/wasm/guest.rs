@@ -14,7 +14,7 @@ use super::wire::{CellsReply, ColumnReply};
 use crate::clock;
 use crate::plan::{Descriptor, Limits, OutputPort, Partitioning, StateKind, Variable};
 use crate::record::{Batch, Column, MalformedColumn, Outbox, hash_key};
-use crate::state::{KeyedState, OperatorState, SubtaskState};
+use crate::state::{Cells, KeyedState, OperatorState, SubtaskState};
 
 /// Which call is at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +251,17 @@ impl Guest {
     /// Checks how many bytes of state are read at once.
     pub(super) fn check_read(&self, bytes: usize) -> Result<(), Exceeded> {
         if bytes as u64 <= self.limits.read { Ok(()) } else { Err(Exceeded(Limit::Read)) }
+    }
+
+    /// Leaves as many of the first cells as a read may return. It may be none only if there was none.
+    pub(super) fn cut_read(&self, cells: &mut Cells) -> Result<(), Exceeded> {
+        let fit = cells.values.ends.partition_point(|&end| u64::from(end) <= self.limits.read);
+        if fit == 0 && !cells.present.is_empty() {
+            return Err(Exceeded(Limit::Read));
+        }
+        cells.present.truncate(fit);
+        cells.values.truncate(fit);
+        Ok(())
     }
 
     /// Adds to a counter, or sets a gauge, if the call succeeds.

@@ -16,16 +16,21 @@ const BUCKETS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 pub struct Place(TempDir);
 
 impl Place {
+    /// With nothing in it.
+    pub fn empty() -> Self {
+        Place(TempDir::new().expect("a temporary directory can be made"))
+    }
+
     /// With `job.toml` and nothing else.
     pub fn new(job: &JobFile) -> Self {
-        let place = Place(TempDir::new().expect("a temporary directory can be made"));
+        let place = Place::empty();
         place.set_job(job);
         place
     }
 
     /// A copy with all that is in it.
     pub fn copy(&self) -> Self {
-        let copy = Place(TempDir::new().expect("a temporary directory can be made"));
+        let copy = Place::empty();
         for (path, content) in self.content() {
             let inside = path.strip_prefix(self.0.path()).expect("it is inside").to_string_lossy().into_owned();
             match content {

@@ -151,10 +151,23 @@ fn a_call_writes_and_reads_a_bounded_amount() {
     let page = |bytes: u32| format!("(call $list-read (i32.const 1) (i32.const 0) (i32.const 0) (i32.const {bytes}) (i32.const 64))");
     assert_eq!(told(page((64 << 10) + 1)), read);
     assert_eq!(told(page(64 << 10) + " unreachable").0, Cause::Trap, "exactly the limit is none too many");
-    // Three times the same key.
-    let thrice = "(i32.const 16384) (i32.const 3)";
-    let get = format!("(call $get (i32.const 0) {thrice} (i32.const 64))");
-    assert_eq!(told(format!("{put} {get}")), read);
+}
+
+#[test]
+fn a_read_returns_as_many_of_the_first_values_as_it_may() {
+    // A value of 32 KiB for key 0, which is then asked for three times at once.
+    let put = "(call $put (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8192) (i32.const 1) (i32.const 0) (i32.const 32768))";
+    let get = "(call $get (i32.const 0) (i32.const 16384) (i32.const 3) (i32.const 64))";
+    let found = |read: u64, cells: u32| {
+        let check = format!("(if (i32.ne (i32.load (i32.const 68)) (i32.const {cells})) (then unreachable))");
+        let guest = Guest { data: (1u32 << 15).to_le_bytes().to_vec(), ..processing(format!("{put} {get} {check}")) };
+        let mut instance = open(&guest.load().unwrap(), Limits { read, ..limits() }).map_err(|unopened| unopened.failure).unwrap();
+        instance.process(0, &mut words(&["a", "b"])).map_err(|failure| failure.cause)
+    };
+    assert_eq!(found(96 << 10, 3), Ok(()));
+    assert_eq!(found((96 << 10) - 1, 2), Ok(()));
+    assert_eq!(found(32 << 10, 1), Ok(()));
+    assert_eq!(found((32 << 10) - 1, 0), Err(Cause::Limit(Limit::Read)), "a single value is too large");
 }
 
 #[test]

@@ -12,15 +12,18 @@ pub struct LocalMemory {
     subtask: u32,
     attempt: u32,
     config: Config,
+    fatal: Option<u64>,
 }
 
-/// `config` in the job file: in which attempts, at which checkpoints, the first subtask does not save.
+/// `config` in the job file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
-    /// It says so.
+    /// At which number it panics in each attempt, the first ones.
+    fatal: Vec<u64>,
+    /// In which attempts, at which checkpoints, the first subtask does not save, and says so.
     refuses: Vec<(u32, u64)>,
-    /// It panics.
+    /// The same, and it panics.
     panics: Vec<(u32, u64)>,
 }
 
@@ -30,14 +33,16 @@ impl LocalMemory {
     fn open(&mut self, context: &Context) -> Result<()> {
         (self.subtask, self.attempt) = (context.subtask(), context.attempt());
         self.config = context.config()?;
+        self.fatal = self.config.fatal.get(context.attempt() as usize - 1).copied();
         self.of_subtask = self.saved.get().iter().sum();
         Ok(())
     }
 
     #[input]
-    fn numbers(&mut self, _number: u64) -> Result<()> {
+    fn numbers(&mut self, number: u64) -> Result<()> {
         self.of_key.add(1);
         self.of_subtask += 1;
+        assert_ne!(Some(number), self.fatal);
         Ok(())
     }
 

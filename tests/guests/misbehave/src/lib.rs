@@ -9,6 +9,7 @@ use serde::Deserialize;
 #[operator]
 pub struct Misbehave {
     config: Option<Config>,
+    attempt: u32,
 }
 
 /// `config` in the job file.
@@ -28,6 +29,8 @@ struct Config {
 enum How {
     /// A panic with a message.
     Panic,
+    /// A panic with another message in each attempt of the job.
+    Anew,
     /// A trap of which nobody was told.
     Trap,
     /// Never comes back.
@@ -45,6 +48,7 @@ impl Misbehave {
     #[open]
     fn open(&mut self, context: &Context) -> Result<()> {
         self.config = Some(context.config()?);
+        self.attempt = context.attempt();
         Ok(())
     }
 
@@ -56,14 +60,15 @@ impl Misbehave {
         // Sent before it fails, so that a test sees whether that is taken back.
         out.emit(line);
         match &self.config {
-            Some(Config { on, how, .. }) if line.contains(on.as_str()) => misbehave(*how, line),
+            Some(Config { on, how, .. }) if line.contains(on.as_str()) => misbehave(*how, line, self.attempt),
             _ => Ok(()),
         }
     }
 }
 
-fn misbehave(how: How, line: &str) -> Result<()> {
+fn misbehave(how: How, line: &str, attempt: u32) -> Result<()> {
     match how {
+        How::Anew => panic!("told to panic in attempt {attempt}"),
         How::Panic => panic!("told to panic on {line:?}"),
         How::Trap => trap(),
         How::Loop => loop {

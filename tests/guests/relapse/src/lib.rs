@@ -1,4 +1,5 @@
-//! For tests: passes lines on, and fails at another line in each attempt of the job: at `fail-1` in the first, at `fail-2` in the second.
+//! For tests: passes lines on, and fails at another line in each attempt of the job: at `fail-1` in the first, at `fail-2` in the second;
+//! at `fail-odd` in all odd ones, at `fail-even` in the others.
 
 use cofferdam_sdk::prelude::*;
 
@@ -18,9 +19,13 @@ impl Relapse {
 
     #[input]
     fn lines(&mut self, line: &str, out: &mut Output<String>) -> Result<()> {
-        if line.strip_prefix("fail-").is_some_and(|attempt| attempt.parse() == Ok(self.attempt)) {
-            panic!("this is attempt {}", self.attempt);
-        }
+        let fails = match line.strip_prefix("fail-") {
+            Some("odd") => self.attempt % 2 == 1,
+            Some("even") => self.attempt % 2 == 0,
+            Some(attempt) => attempt.parse() == Ok(self.attempt),
+            None => false,
+        };
+        assert!(!fails, "this is attempt {}", self.attempt);
         out.emit(line);
         Ok(())
     }
@@ -35,6 +40,6 @@ mod tests {
     #[test]
     fn lines_of_other_attempts_pass() {
         let mut operator = Harness::<Relapse>::new();
-        assert_eq!(operator.process(["a", "fail-17"].map(value)).unwrap().values(), ["a", "fail-17"]);
+        assert_eq!(operator.process(["a", "fail-17", "fail-even"].map(value)).unwrap().values(), ["a", "fail-17", "fail-even"]);
     }
 }

@@ -1,6 +1,7 @@
 //! For tests: one state of each way in which state is spread when the number of subtasks changes.
 
 use cofferdam_sdk::prelude::*;
+use cofferdam_sdk::{Level, log};
 
 /// The operator.
 #[operator(key = String)]
@@ -10,6 +11,8 @@ pub struct Scale {
     hundreds: OperatorListState<u64>,
     /// The first subtasks, which nobody writes again.
     names: UnionListState<String>,
+    /// The last subtasks, of which each odd one is in it twice.
+    last: UnionListState<String>,
     rules: BroadcastState<String, u64>,
     subtask: u32,
 }
@@ -22,6 +25,10 @@ impl Scale {
         if context.restored_from().is_none() && self.names.get().is_empty() {
             self.names.replace([format!("{}of{}", context.subtask(), context.parallelism())]);
         }
+        let (restored, last) = (context.restored_from().unwrap_or("nothing"), self.last.get().join(" "));
+        log(Level::Info, format_args!("scale {}: restored from {restored} with [{last}]", self.subtask));
+        let name = format!("{}of{}", context.subtask(), context.parallelism());
+        self.last.replace(vec![name; 1 + self.subtask as usize % 2]);
         Ok(())
     }
 
