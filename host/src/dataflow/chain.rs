@@ -151,14 +151,11 @@ impl ChainTask {
                 Phase::Running => match self.next(frontiers)? {
                     Work::Batch(port, batch, origin) => {
                         self.head(port, batch, origin.as_ref())?;
-                        self.advance();
+                        self.advance()?;
                     }
                     Work::Barrier => self.barrier()?,
                     Work::Finish => self.phase = Phase::Finishing(0),
-                    Work::Wait => {
-                        self.idle();
-                        return Ok(());
-                    }
+                    Work::Wait => return self.idle(),
                 },
                 Phase::Finishing(stage) => {
                     if self.credit().is_used_up() {
@@ -167,7 +164,7 @@ impl ChainTask {
                     self.finish(stage)?;
                 }
                 Phase::Draining => {
-                    self.advance();
+                    self.advance()?;
                     if !self.is_freezing() {
                         if self.awaits_commit() {
                             // The commit wakes it.
@@ -184,11 +181,12 @@ impl ChainTask {
     }
 
     /// Nothing to do for now but what is left of snapshots.
-    fn idle(&mut self) {
-        self.advance();
+    fn idle(&mut self) -> Result<()> {
+        self.advance()?;
         if self.is_freezing() {
             self.around.activator.activate();
         }
+        Ok(())
     }
 
     fn credit(&self) -> &Arc<Credit> {
@@ -393,12 +391,13 @@ impl ChainTask {
     }
 
     /// Hands over a little more of the snapshots that wait.
-    fn advance(&mut self) {
+    fn advance(&mut self) -> Result<()> {
         for stage in &mut self.stages {
             if let Role::Operator(operator) = &mut stage.role {
-                operator.advance();
+                operator.advance()?;
             }
         }
+        Ok(())
     }
 
     /// Has operators hear what has become of a component on probation, and those that want to know what has become of checkpoints.

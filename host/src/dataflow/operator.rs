@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{OnError, OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
 use crate::state::{Keys, OperatorSnapshot, SubtaskState};
-use crate::wasm::{Cause, Component, Context, Instance};
+use crate::wasm::{Cause, Component, Context, Failure, Instance};
 
 /// Entries of frozen state that are serialised between two batches.
 const SLICE_ENTRIES: usize = 4096;
@@ -187,16 +187,21 @@ impl OperatorStage {
     }
 
     /// Hands over a little more of the oldest snapshot that waits.
-    pub(super) fn advance(&mut self) {
-        let Some(&(epoch, _, cost)) = self.freezing.front() else { return };
+    pub(super) fn advance(&mut self) -> Result<()> {
+        let Some(&(epoch, _, cost)) = self.freezing.front() else { return Ok(()) };
         let start = clock::now();
-        let slice = self.instance().state().advance(SLICE_ENTRIES);
+        let state = self.instance().state();
+        let slice = state.advance(SLICE_ENTRIES);
+        if let Some(fault) = state.fault().cloned() {
+            return Err(self.place.disk_failed(&Failure::from(&fault)));
+        }
         if let Some(slice) = slice {
             let operator_state = if slice.last { self.freezing.pop_front() } else { None }.map(|(_, state, _)| state).unwrap_or_default();
             let OperatorPlace { node, subtask, .. } = self.place;
             (self.place.events)(Event::Snapshot { node, subtask, epoch, slice, operator_state, cost });
         }
         self.place.metrics.sliced(clock::now() - start);
+        Ok(())
     }
 
     /// All its input has ended: calls the finish hook for some more keys. Returns whether it is done.
