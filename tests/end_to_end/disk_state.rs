@@ -96,6 +96,44 @@ fn memory_stays_small_however_much_state_there_is() {
 }
 
 #[test]
+fn memory_stays_small_though_no_checkpoint_comes_before_the_last_and_when_that_is_restored() {
+    let job = |lies: &str| {
+        JobFile::new("1h")
+            .state(lies)
+            .source("lines", "type = \"file\"\npath = \"lines\"")
+            .operator("pairs", "fixture-pairs", &["lines"], "")
+            .operator("totals", "fixture-sum", &["pairs"], "limits = { time = \"1m\" }")
+            .file_sink("out", &["totals"])
+    };
+    let (on_disk, in_memory) = ("backend = \"disk\"\nmemory = \"8MiB\"", IN_MEMORY);
+    let place = Place::new(&job(in_memory));
+    // Each key again long after it has left memory.
+    place.write_lines("lines", (0..2 * KEYS).map(|line| format!("{:0KEY$},{line}", line % KEYS)));
+    let expected: Vec<String> = (0..KEYS).map(|key| format!("{key:0KEY$},2,{},{key};{}", 2 * key + KEYS, key + KEYS)).collect();
+    let peak = |place: &Place, arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("MIMALLOC_PURGE_DELAY", "0");
+        let mut running = Running::start(command);
+        let peak = running.peak_until_the_end();
+        running.wait().succeeds();
+        peak >> 10
+    };
+    let other = place.copy();
+    other.set_job(&job(on_disk));
+    let written = peak(&other, &["run", "job.toml", "-p", "2"]);
+    assert!(other.lines("out") == expected, "with state on disk");
+    let last = other.manifests(1).pop().unwrap().json["checkpoint"].to_string();
+    assert_eq!(last, "1");
+    fs::remove_dir_all(other.path("out")).unwrap();
+    let restored = peak(&other, &["run", "job.toml", "-p", "2", "-s", &last, "--allow-duplicates"]);
+    assert!(other.lines("out") == expected, "restored with state on disk");
+    let all = peak(&place, &["run", "job.toml", "-p", "2"]);
+    assert!(place.lines("out") == expected, "with state in memory");
+    println!("{written} MiB with state on disk, {restored} MiB when restored, {all} MiB with state in memory");
+    assert!(written.max(restored) + 150 < all, "{written} and {restored} MiB on disk, {all} MiB in memory, of which 230 are keys");
+}
+
+#[test]
 fn no_room_for_state_on_disk() {
     let job = sums::job(&format!("{SOURCE}rate = 20000"));
     let place = Place::new(&job.clone().state("backend = \"disk\"\nmemory = \"1MiB\""));

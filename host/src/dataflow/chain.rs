@@ -164,14 +164,14 @@ impl ChainTask {
                     self.finish(stage)?;
                 }
                 Phase::Draining => {
-                    self.advance()?;
-                    if !self.is_freezing() {
-                        if self.awaits_commit() {
-                            // The commit wakes it.
-                            return Ok(());
-                        }
-                        self.phase = Phase::Done;
+                    if self.advance()? {
+                        continue;
                     }
+                    if self.is_freezing() || self.awaits_commit() {
+                        // It is woken when what it has handed over is stored, and by the commit.
+                        return Ok(());
+                    }
+                    self.phase = Phase::Done;
                 }
                 Phase::Done => return Ok(()),
             }
@@ -182,8 +182,7 @@ impl ChainTask {
 
     /// Nothing to do for now but what is left of snapshots.
     fn idle(&mut self) -> Result<()> {
-        self.advance()?;
-        if self.is_freezing() {
+        if self.advance()? {
             self.around.activator.activate();
         }
         Ok(())
@@ -390,14 +389,15 @@ impl ChainTask {
         Ok(())
     }
 
-    /// Hands over a little more of the snapshots that wait.
-    fn advance(&mut self) -> Result<()> {
+    /// Hands over a little more of the snapshots that wait. Returns whether it can do more at once.
+    fn advance(&mut self) -> Result<bool> {
+        let mut more = false;
         for stage in &mut self.stages {
             if let Role::Operator(operator) = &mut stage.role {
-                operator.advance()?;
+                more |= operator.advance()?;
             }
         }
-        Ok(())
+        Ok(more)
     }
 
     /// Has operators hear what has become of a component on probation, and those that want to know what has become of checkpoints.

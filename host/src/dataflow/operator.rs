@@ -6,7 +6,8 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use super::control::{CheckpointEnd, Control};
-use super::event::{BarrierCost, Event, Events};
+use super::credit::{Credit, Held};
+use super::event::{BarrierCost, Event, Events, SnapshotSlice};
 use super::failing::{Arrived, Blame, Flood, Letters};
 use super::metrics::Metrics;
 use super::source::Origin;
@@ -34,6 +35,8 @@ pub(super) struct OperatorPlace {
     pub(super) component: Arc<Component>,
     pub(super) context: Context,
     pub(super) settings: OperatorSettings,
+    /// How much of its snapshots may be on its way; none where all state is in memory anyway.
+    pub(super) handing_over: Option<Arc<Credit>>,
 }
 
 /// One subtask of an operator.
@@ -186,9 +189,9 @@ impl OperatorStage {
         !self.freezing.is_empty()
     }
 
-    /// Hands over a little more of the oldest snapshot that waits.
-    pub(super) fn advance(&mut self) -> Result<()> {
-        let Some(&(epoch, _, cost)) = self.freezing.front() else { return Ok(()) };
+    /// Hands over a little more of the oldest snapshot that waits. Returns whether it can do more at once.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        let Some(&(epoch, _, cost)) = self.freezing.front().filter(|_| !self.is_held_up()) else { return Ok(false) };
         let start = clock::now();
         let state = self.instance().state();
         let slice = state.advance(SLICE_ENTRIES);
@@ -198,10 +201,16 @@ impl OperatorStage {
         if let Some(slice) = slice {
             let operator_state = if slice.last { self.freezing.pop_front() } else { None }.map(|(_, state, _)| state).unwrap_or_default();
             let OperatorPlace { node, subtask, .. } = self.place;
-            (self.place.events)(Event::Snapshot { node, subtask, epoch, slice, operator_state, cost });
+            let held = self.place.handing_over.as_ref().map(|credit| Held::new(credit, slice.changes.memory()));
+            (self.place.events)(Event::Snapshot { node, subtask, epoch, part: SnapshotSlice { slice, operator_state, cost, held } });
         }
         self.place.metrics.sliced(clock::now() - start);
-        Ok(())
+        Ok(self.is_freezing() && !self.is_held_up())
+    }
+
+    /// Whether what it has handed over has to be stored before there is more. Then it is woken.
+    fn is_held_up(&self) -> bool {
+        self.place.handing_over.as_ref().is_some_and(|credit| credit.is_used_up())
     }
 
     /// All its input has ended: calls the finish hook for some more keys. Returns whether it is done.

@@ -76,9 +76,9 @@ impl Freezer {
         }
     }
 
-    /// Bytes of what was saved.
+    /// Bytes of memory that hold what was saved.
     pub(super) fn held(&self) -> usize {
-        self.frozen.iter().flat_map(|frozen| frozen.full.iter().chain([&frozen.changes])).map(Changes::bytes).sum()
+        self.frozen.iter().flat_map(|frozen| frozen.full.iter().chain([&frozen.changes])).map(Changes::memory).sum()
     }
 
     /// Moves what was saved elsewhere; `take` gets each change with the snapshot's mark, and says false if that one has to stay.
