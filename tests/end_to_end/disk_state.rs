@@ -163,12 +163,18 @@ fn one_operator_may_keep_its_state_elsewhere_than_the_others() {
     let place = Place::new(&job);
     let input = sums::input(&mut Random::new(73), 0, 6_000);
     place.write_lines("input.txt", &input);
-    let mut running = place.start(&["-p", "2"]);
+    let mut running = place.start(&["-p", "2", "--output", "json"]);
     running.wait_until("a checkpoint", || place.newest(1) > 0);
     let attempts = names(&place.path("elsewhere/job"));
     let stores = names(&place.path("elsewhere/job").join(&attempts[0]));
     assert_eq!(stores, ["lock", "totals-0", "totals-1"]);
-    running.wait().succeeds();
+    let summary = running.wait().succeeds().json();
+    let [_, _, totals, others, ..] = summary["nodes"].as_array().unwrap().as_slice() else { panic!("{summary}") };
+    assert!(others.get("state").is_none(), "{summary}");
+    let state = |what: &str| totals["state"][what].as_u64().unwrap();
+    // Three states, each of which is looked into for each key of a batch.
+    assert!(state("hits") + state("misses") > 6000 && state("hits") > 0 && state("misses") > 0, "{totals}");
+    assert!((1..=64 << 10).contains(&state("bytes-in-memory")) && state("entries-in-memory") > 0 && state("bytes-on-disk") > 0, "{totals}");
     sums::check(&place.lines("out"), std::slice::from_ref(&input));
     sums::check(&place.lines("out-others"), &[input]);
     assert!(fs::read_dir(place.path("elsewhere/job")).is_ok_and(|mut left| left.next().is_none()));

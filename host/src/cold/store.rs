@@ -124,6 +124,10 @@ impl Cold for DiskStore {
         source(&mut |place, value| ingestion.write(place, value).map_err(|error| self.fault(error)));
         ingestion.finish().map_err(|error| self.fault(error))
     }
+
+    fn bytes(&self) -> u64 {
+        self.entries.disk_space()
+    }
 }
 
 impl fmt::Debug for DiskStore {

@@ -133,6 +133,7 @@ impl OperatorStage {
             Err(failure) => self.isolate(&arrived, failure, emitted)?,
         }
         self.drain_letters(emitted);
+        self.tell_usage();
         let failed = self.counts().records_failed() - failed;
         self.weigh(records, failed)
     }
@@ -150,6 +151,7 @@ impl OperatorStage {
         self.freezing.push_back((epoch, operator_state, BarrierCost { aligned, froze }));
         self.passed = epoch;
         self.place.metrics.froze(froze);
+        self.tell_usage();
         let swap = self.place.control.swap_at(epoch, self.place.node);
         swap.map_or(Ok(()), |swap| self.change_over(&swap))
     }
@@ -260,6 +262,13 @@ impl OperatorStage {
 
     pub(super) fn counts(&self) -> &super::metrics::Counts {
         self.place.metrics.counts(self.place.node, self.place.subtask)
+    }
+
+    /// Tells what its state takes, if that may be more than memory.
+    fn tell_usage(&mut self) {
+        if let Some(usage) = self.instance().state().usage() {
+            self.counts().set_state(usage);
+        }
     }
 
     pub(super) fn drain(&mut self, emitted: &mut Emitted) {

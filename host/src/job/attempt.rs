@@ -269,6 +269,7 @@ async fn attempt(
             records_in: counts.records_in,
             records_out: counts.records_out,
             records_failed: counts.records_failed,
+            state: counts.state,
             own: metrics.own(index),
         }
     };
@@ -310,6 +311,7 @@ fn nothing_done(plan: &Plan, attempt: AttemptId, outcome: Outcome, started: Inst
         records_in: 0,
         records_out: 0,
         records_failed: 0,
+        state: None,
         own: OwnMetrics::default(),
     };
     let metrics = Metrics::new(plan.nodes.len(), plan.parallelism);

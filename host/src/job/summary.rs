@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::dataflow::{OwnMetrics, Pauses};
 use crate::record::AttemptId;
+use crate::state::Usage;
 
 /// How a run ended, when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -63,6 +64,9 @@ pub struct NodeTotals {
     pub records_out: u64,
     /// Records that it could not work on, and that were left out.
     pub records_failed: u64,
+    /// What its keyed state took at last, if it may be larger than memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Usage>,
     /// What it has counted itself.
     #[serde(flatten)]
     pub own: OwnMetrics,

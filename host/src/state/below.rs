@@ -37,6 +37,9 @@ pub(super) struct Below {
     /// Bytes that may be in memory of what was saved for snapshots that wait.
     pub(super) most_held: usize,
     pub(super) handed: Handed,
+    /// Entries that were looked for: found in memory, and asked for below.
+    pub(super) hits: u64,
+    pub(super) misses: u64,
     /// Where the sweep goes on, and how many have passed without it.
     pub(super) swept: (Vec<u8>, usize),
     /// Room that is used again.
@@ -64,6 +67,8 @@ impl Below {
             left: 0,
             most_held: (bound / HELD).max(LEAST_HELD),
             handed: Handed::default(),
+            hits: 0,
+            misses: 0,
             swept: (Vec::new(), 0),
             place: Vec::new(),
             value: Vec::new(),
@@ -108,6 +113,7 @@ impl Below {
         if !self.is_readable() || !self.set_place(state, group, hashed.1) {
             return NONE;
         }
+        self.misses += 1;
         let found = self.store.get(&self.place, &mut self.value);
         let slot = match found {
             Ok(true) => {
@@ -132,7 +138,10 @@ impl Below {
         for (slot, (hashed, hash_of_key)) in found.iter_mut().zip(entries) {
             match *slot {
                 NONE => *slot = self.look(state, table, hashed, key_group(hash_of_key, max_parallelism)),
-                number => table.slots[number as usize].notes.set_used(),
+                number => {
+                    self.hits += 1;
+                    table.slots[number as usize].notes.set_used();
+                }
             }
         }
     }

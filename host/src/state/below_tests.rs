@@ -84,6 +84,10 @@ impl Cold for Shelf {
         });
         Ok(())
     }
+
+    fn bytes(&self) -> u64 {
+        self.entries.iter().map(|(place, value)| (place.len() + value.len()) as u64).sum()
+    }
 }
 
 const VALUE: usize = 0;

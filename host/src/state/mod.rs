@@ -28,6 +28,7 @@ mod table;
 pub(crate) mod tests;
 mod ttl;
 mod undo;
+mod usage;
 
 pub use broadcast::{BroadcastMap, BroadcastState, Maps};
 pub use change::{Change, ChangeKind, Changes};
@@ -42,3 +43,4 @@ pub use operator::{Lists, OperatorSnapshot, OperatorState, spread};
 pub use rewrite::{Unwritten, rewrite_elements};
 pub use subtask::{Arrangement, SubtaskState};
 pub use ttl::without_expired;
+pub use usage::Usage;
