@@ -96,6 +96,45 @@ fn memory_stays_small_however_much_state_there_is() {
 }
 
 #[test]
+fn memory_stays_small_though_no_checkpoint_comes_before_the_last_and_when_that_is_restored() {
+    let job = |lies: &str| {
+        JobFile::new("1h")
+            .state(lies)
+            .source("lines", "type = \"file\"\npath = \"lines\"")
+            .operator("pairs", "fixture-pairs", &["lines"], "")
+            .operator("totals", "fixture-sum", &["pairs"], "limits = { time = \"1m\" }")
+            .file_sink("out", &["totals"])
+    };
+    const KEYS: usize = 40_000;
+    let (on_disk, in_memory) = ("backend = \"disk\"\nmemory = \"8MiB\"", IN_MEMORY);
+    let place = Place::new(&job(in_memory));
+    // Each key again long after it has left memory.
+    place.write_lines("lines", (0..2 * KEYS).map(|line| format!("{:0KEY$},{line}", line % KEYS)));
+    let expected: Vec<String> = (0..KEYS).map(|key| format!("{key:0KEY$},2,{},{key};{}", 2 * key + KEYS, key + KEYS)).collect();
+    let peak = |place: &Place, arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("MIMALLOC_PURGE_DELAY", "0");
+        let mut running = Running::start(command);
+        let peak = running.peak_until_the_end();
+        running.wait().succeeds();
+        peak >> 10
+    };
+    let other = place.copy();
+    other.set_job(&job(on_disk));
+    let written = peak(&other, &["run", "job.toml", "-p", "2"]);
+    assert!(other.lines("out") == expected, "with state on disk");
+    let last = other.manifests(1).pop().unwrap().json["checkpoint"].to_string();
+    assert_eq!(last, "1");
+    fs::remove_dir_all(other.path("out")).unwrap();
+    let restored = peak(&other, &["run", "job.toml", "-p", "2", "-s", &last, "--allow-duplicates"]);
+    assert!(other.lines("out") == expected, "restored with state on disk");
+    let all = peak(&place, &["run", "job.toml", "-p", "2"]);
+    assert!(place.lines("out") == expected, "with state in memory");
+    println!("{written} MiB with state on disk, {restored} MiB when restored, {all} MiB with state in memory");
+    assert!(written.max(restored) + 100 < all, "{written} and {restored} MiB on disk, {all} MiB in memory, of which 115 are keys");
+}
+
+#[test]
 fn no_room_for_state_on_disk() {
     let job = sums::job(&format!("{SOURCE}rate = 20000"));
     let place = Place::new(&job.clone().state("backend = \"disk\"\nmemory = \"1MiB\""));
@@ -125,12 +164,18 @@ fn one_operator_may_keep_its_state_elsewhere_than_the_others() {
     let place = Place::new(&job);
     let input = sums::input(&mut Random::new(73), 0, 6_000);
     place.write_lines("input.txt", &input);
-    let mut running = place.start(&["-p", "2"]);
+    let mut running = place.start(&["-p", "2", "--output", "json"]);
     running.wait_until("a checkpoint", || place.newest(1) > 0);
     let attempts = names(&place.path("elsewhere/job"));
     let stores = names(&place.path("elsewhere/job").join(&attempts[0]));
     assert_eq!(stores, ["lock", "totals-0", "totals-1"]);
-    running.wait().succeeds();
+    let summary = running.wait().succeeds().json();
+    let [_, _, totals, others, ..] = summary["nodes"].as_array().unwrap().as_slice() else { panic!("{summary}") };
+    assert!(others.get("state").is_none(), "{summary}");
+    let state = |what: &str| totals["state"][what].as_u64().unwrap();
+    // Three states, each of which is looked into for each key of a batch.
+    assert!(state("hits") + state("misses") > 6000 && state("hits") > 0 && state("misses") > 0, "{totals}");
+    assert!((1..=64 << 10).contains(&state("bytes-in-memory")) && state("entries-in-memory") > 0 && state("bytes-on-disk") > 0, "{totals}");
     sums::check(&place.lines("out"), std::slice::from_ref(&input));
     sums::check(&place.lines("out-others"), &[input]);
     assert!(fs::read_dir(place.path("elsewhere/job")).is_ok_and(|mut left| left.next().is_none()));

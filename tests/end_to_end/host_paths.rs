@@ -34,7 +34,7 @@ fn every_path_answers_and_refuses() {
     assert_eq!(ask(&host, "GET", "/v1/jobs", &nothing, 200), json!({ "jobs": [] }));
 
     // Deploying: components as the job file names them, relative to where it says that it lies.
-    let text = flights::job("rate = 4000").text();
+    let text = flights::job("rate = 4000").state("backend = \"disk\"").text();
     let request = json!({ "text": text, "file": place.path("job.toml") });
     let deployed = ask(&host, "POST", "/v1/jobs", &request, 201);
     // What its thread has come to meanwhile is not known.
@@ -76,9 +76,16 @@ fn every_path_answers_and_refuses() {
     let log = ask(&host, "GET", "/v1/jobs/job/logs", &nothing, 200);
     assert!(log["lines"].as_array().unwrap().iter().any(|line| line["text"].as_str().unwrap().contains("starting run 1")), "{log}");
     let (_, metrics) = host.http("GET", "/metrics", "");
-    for line in
-        ["cofferdam_job_state{job=\"job\",state=\"RUNNING\"} 1", "cofferdam_node_records_in_total{job=\"job\",node=\"parse\"} ", "# EOF"]
-    {
+    for line in [
+        "cofferdam_job_state{job=\"job\",state=\"RUNNING\"} 1",
+        "cofferdam_node_records_in_total{job=\"job\",node=\"parse\"} ",
+        "cofferdam_operator_state_hits_total{job=\"job\",node=\"delays\"} ",
+        "cofferdam_operator_state_misses_total{job=\"job\",node=\"delays\"} ",
+        "cofferdam_operator_state_entries_in_memory{job=\"job\",node=\"delays\"} ",
+        "cofferdam_operator_state_in_memory_bytes{job=\"job\",node=\"delays\"} ",
+        "cofferdam_operator_state_on_disk_bytes{job=\"job\",node=\"delays\"} ",
+        "# EOF",
+    ] {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
 

@@ -40,6 +40,11 @@ struct Metrics {
     records_in: Counters,
     records_out: Counters,
     records_failed: Counters,
+    hits: Counters,
+    misses: Counters,
+    entries_in_memory: Gauges,
+    bytes_in_memory: Gauges,
+    bytes_on_disk: Gauges,
     own_counters: Counters,
     own_gauges: Gauges,
 }
@@ -73,6 +78,11 @@ impl Metrics {
             records_in: counters(r, "node_records_in", "Records that a node took; for a source, read", None),
             records_out: counters(r, "node_records_out", "Records that a node sent on; for a sink, wrote", None),
             records_failed: counters(r, "node_records_failed", "Records that a node could not work on and that were left out", None),
+            hits: counters(r, "operator_state_hits", "Entries of state on disk that were looked for and found in memory", None),
+            misses: counters(r, "operator_state_misses", "Entries of state on disk that were looked for there", None),
+            entries_in_memory: gauges(r, "operator_state_entries_in_memory", "Entries of state on disk that are in memory", None),
+            bytes_in_memory: gauges(r, "operator_state_in_memory", "Memory that they take", Some(Unit::Bytes)),
+            bytes_on_disk: gauges(r, "operator_state_on_disk", "Files of state on disk", Some(Unit::Bytes)),
             own_counters: counters(r, "operator_counter", "What an operator counts itself, by name", None),
             own_gauges: gauges(r, "operator_gauge", "What an operator has set a gauge of its own to, by name", None),
             registry,
@@ -103,6 +113,13 @@ impl Metrics {
         self.records_in.get_or_create(labels).inc_by(node.records_in);
         self.records_out.get_or_create(labels).inc_by(node.records_out);
         self.records_failed.get_or_create(labels).inc_by(node.records_failed);
+        if let Some(state) = &node.state {
+            self.hits.get_or_create(labels).inc_by(state.hits);
+            self.misses.get_or_create(labels).inc_by(state.misses);
+            self.entries_in_memory.get_or_create(labels).set(state.entries_in_memory as f64);
+            self.bytes_in_memory.get_or_create(labels).set(state.bytes_in_memory as f64);
+            self.bytes_on_disk.get_or_create(labels).set(state.bytes_on_disk as f64);
+        }
         for (name, count) in &node.counters {
             self.own_counters.get_or_create(&with(&[("name", name.clone())])).inc_by(*count);
         }

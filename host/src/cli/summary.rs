@@ -90,7 +90,7 @@ mod tests {
     fn all_facts_of_a_run_are_in_its_summary() {
         let node = |uid: &str, kind, records, own| {
             let (records_in, records_out) = (records, records);
-            NodeTotals { uid: uid.into(), kind, records_in, records_out, records_failed: 0, own }
+            NodeTotals { uid: uid.into(), kind, records_in, records_out, records_failed: 0, state: None, own }
         };
         let own =
             OwnMetrics { counters: [("cancelled".into(), 8255)].into(), gauges: [("delay.mean".into(), vec![None, Some(-1.5)])].into() };

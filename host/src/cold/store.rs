@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fjall::compaction::Leveled;
 use fjall::config::PartitioningPolicy;
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 
@@ -15,6 +16,8 @@ use crate::state::{Cold, ColdFault, Take};
 pub struct DiskStore {
     path: PathBuf,
     entries: Keyspace,
+    /// What is written is collected in memory up to so many bytes.
+    memtable: u64,
     /// What is noted.
     batch: OwnedWriteBatch,
     database: Database,
@@ -30,6 +33,10 @@ const SEALED: usize = 3;
 /// Smaller ones would only make many small files.
 const SMALLEST_MEMTABLE: u64 = 64 << 10;
 const LARGEST_MEMTABLE: u64 = 64 << 20;
+
+/// A file is about as large as what is collected, so that merging what was collected rewrites a few times as much and not more; but smaller
+/// ones would be too many.
+const SMALLEST_FILE: u64 = 1 << 20;
 
 /// Runs of files that wait to be merged, of which every read has to look into each.
 const RUNS: usize = 16;
@@ -47,19 +54,21 @@ impl DiskStore {
     /// When the disk can't be written.
     pub fn create(dir: &Arc<LocalDir>, name: &str, memory: u64) -> Result<Self, ColdFault> {
         let path = dir.path().join(name);
+        let memtable = (memory / MEMTABLE).clamp(SMALLEST_MEMTABLE, LARGEST_MEMTABLE);
         let open = || {
             let database = Database::builder(&path)
                 .cache_size(memory / CACHE)
-                .worker_threads(1)
+                // One that only writes what is collected, so that it does not wait for files to be merged, and one that merges.
+                .worker_threads(2)
                 .max_cached_files(Some(OPEN_FILES))
                 .max_journaling_size(JOURNALS)
                 .manual_journal_persist(true)
                 .open()?;
-            let memtable = (memory / MEMTABLE).clamp(SMALLEST_MEMTABLE, LARGEST_MEMTABLE);
             let entries = database.keyspace("entries", || {
                 // In parts, so that a lookup needs a small one and not all of them, which would not fit.
                 KeyspaceCreateOptions::default()
                     .max_memtable_size(memtable)
+                    .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(memtable.max(SMALLEST_FILE))))
                     .index_block_partitioning_policy(PartitioningPolicy::all(true))
                     .filter_block_partitioning_policy(PartitioningPolicy::all(true))
             })?;
@@ -67,17 +76,21 @@ impl DiskStore {
         };
         let (database, entries) = open().map_err(|error| fault(&path, &Cause(&error)))?;
         let batch = database.batch();
-        Ok(DiskStore { path, entries, batch, database, _dir: Arc::clone(dir) })
+        Ok(DiskStore { path, entries, memtable, batch, database, _dir: Arc::clone(dir) })
     }
 
     fn fault(&self, error: fjall::Error) -> ColdFault {
         fault(&self.path, &Cause(&error))
     }
 
-    /// Waits until the database's own thread has caught up. It would do so itself, and for ever if that thread fails in the meantime.
+    /// Waits until the database's own threads have caught up. It would do so itself, and for ever if one of them fails in the meantime; and
+    /// until they come to look at it, what is collected would grow.
     fn wait(&self) -> fjall::Result<()> {
+        if self.entries.tree.active_memtable().size() > self.memtable {
+            self.entries.rotate_memtable()?;
+        }
         while self.entries.tree.sealed_memtable_count() >= SEALED || self.entries.tree.l0_run_count() >= RUNS {
-            // Fails when the thread has.
+            // Fails when one of the threads has.
             self.database.persist(PersistMode::Buffer)?;
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -123,6 +136,10 @@ impl Cold for DiskStore {
         let mut ingestion = self.entries.start_ingestion().map_err(|error| self.fault(error))?;
         source(&mut |place, value| ingestion.write(place, value).map_err(|error| self.fault(error)));
         ingestion.finish().map_err(|error| self.fault(error))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.entries.disk_space()
     }
 }
 

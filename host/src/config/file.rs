@@ -55,7 +55,7 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
     let job = job(&mut root, &restart, overrides);
     read_checkpoint(&mut root, base, &mut checkpoint);
     let checkpoint = checkpoint.finish(base);
-    let state = state::read(&mut root, base, checkpoint.interval.is_some());
+    let state = state::read(&mut root, base);
     let drafts = nodes::read(&mut root, base, &state);
     root.finish();
     let name = job.as_ref().and_then(|job| job.name.clone());

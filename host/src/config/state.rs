@@ -11,13 +11,11 @@ pub(super) struct Defaults {
     pub(super) settings: StateSettings,
     /// The directory for state on disk, absolute.
     pub(super) dir: PathBuf,
-    /// Whether checkpoints are taken while the job runs.
-    checkpoints: bool,
 }
 
-/// `[state]`; `checkpoints` says whether any are taken while the job runs.
-pub(super) fn read(root: &mut Section<'_>, base: &Path, checkpoints: bool) -> Defaults {
-    let mut defaults = Defaults { settings: StateSettings::default(), dir: base.join("local-state"), checkpoints };
+/// `[state]`.
+pub(super) fn read(root: &mut Section<'_>, base: &Path) -> Defaults {
+    let mut defaults = Defaults { settings: StateSettings::default(), dir: base.join("local-state") };
     if let Some(mut section) = root.section("state") {
         if let Some(dir) = section.optional::<LocalPath>("dir") {
             defaults.dir = base.join(dir.into_inner().0);
@@ -34,13 +32,6 @@ pub(super) fn read_operator(operator: &mut Section<'_>, defaults: &Defaults) -> 
 
 fn settings(mut section: Section<'_>, defaults: &Defaults) -> StateSettings {
     let chosen = section.choice("backend", &[("memory", Backend::Memory), ("disk", Backend::Disk)]);
-    if chosen == Some(Backend::Disk) && !defaults.checkpoints {
-        section.fault(
-            section.span(),
-            "state leaves memory for the disk once it is in a checkpoint, and none is taken before the job ends",
-            "set `interval` in [checkpoint], or `backend = \"memory\"`",
-        );
-    }
     let StateSettings { backend, memory } = defaults.settings;
     let memory = section.optional::<Size>("memory").map_or(memory, |size| {
         let SizeUpTo(bytes) = size.into_inner();

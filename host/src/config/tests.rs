@@ -212,15 +212,6 @@ fn state_lies_where_the_job_says_or_the_operator() {
 }
 
 #[test]
-fn state_on_disk_needs_checkpoints() {
-    let found = problems(&with("[state]\nbackend = \"disk\"\n"));
-    let [problem] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!(problem.line(), ADDED);
-    assert!(problem.message.starts_with("[state]: state leaves memory for the disk once it is in a checkpoint"), "{}", problem.message);
-    assert!(problem.help.as_ref().is_some_and(|help| help.contains("`interval`")));
-}
-
-#[test]
 fn a_job_has_a_restart_strategy() {
     let restart = |line: &str| load_with(&GOOD.replace("parallelism = 2\n", line), &Overrides::default()).unwrap().0.restart;
     let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));

@@ -9,6 +9,7 @@ use timely::dataflow::channels::pact::{Exchange, Pipeline};
 use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::dataflow::{Scope, Stream};
+use timely::scheduling::SyncActivator;
 
 use super::backlog::Backlog;
 use super::chain::{ChainTask, Input, Output, Role, Stage, Surroundings};
@@ -211,7 +212,7 @@ impl<'s> Builder<'_, 's> {
             activator,
         };
         let epoch = self.blueprint.epoch;
-        let stages = self.stages(index, chain).unwrap_or_else(|error| {
+        let stages = self.stages(index, chain, &waker).unwrap_or_else(|error| {
             (self.blueprint.events)(Event::Failed(error));
             self.blueprint.control.cancel();
             Vec::new()
@@ -248,7 +249,7 @@ impl<'s> Builder<'_, 's> {
         Output { edge: self.blueprint.layout.edges[edge], waiting: Vec::new(), port }
     }
 
-    fn stages(&self, index: usize, chain: &Chain) -> Result<Vec<Stage>> {
+    fn stages(&self, index: usize, chain: &Chain, waker: &dyn Fn() -> SyncActivator) -> Result<Vec<Stage>> {
         let nodes = match &chain.work {
             Work::Run(nodes) => nodes,
             Work::Sequence(node) => return Ok(vec![Stage { node: *node, role: Role::Sequencer, routes: Vec::new(), emitted: Vec::new() }]),
@@ -256,7 +257,7 @@ impl<'s> Builder<'_, 's> {
         let stage = |&node: &usize| {
             let role = match &self.blueprint.plan.nodes[node].kind {
                 NodeKind::Source(_) => Role::Source(self.source(node)?),
-                NodeKind::Operator(settings) => Role::Operator(Box::new(self.operator(node, settings)?)),
+                NodeKind::Operator(settings) => Role::Operator(Box::new(self.operator(node, settings, waker)?)),
                 NodeKind::Sink(_) => Role::Sink(self.sink(index, node)?),
             };
             let local = |route: &Route| match *route {
@@ -280,7 +281,7 @@ impl<'s> Builder<'_, 's> {
         SourceStage::new(Arc::clone(source), splits, Arc::clone(shared), self.blueprint.layout.waits[node].clone())
     }
 
-    fn operator(&self, node: usize, settings: &OperatorSettings) -> Result<OperatorStage> {
+    fn operator(&self, node: usize, settings: &OperatorSettings, waker: &dyn Fn() -> SyncActivator) -> Result<OperatorStage> {
         let Blueprint { plan, components, attempt, restored_from, trial, control, events, metrics, .. } = self.blueprint;
         let component = components[node].as_ref().expect("every operator node has its component");
         let own = Arc::clone(metrics.counts(node, self.subtask).own());
@@ -292,9 +293,14 @@ impl<'s> Builder<'_, 's> {
         let dead_letters = ports.len() - 1;
         let outboxes = ports[..dead_letters].iter().map(|routes| Outbox::new(self.shape(routes))).collect();
         let (events, metrics, component) = (Arc::clone(events), Arc::clone(metrics), Arc::clone(component));
-        let control = Arc::clone(control);
-        let (subtask, settings) = (self.subtask, settings.clone());
-        let place = OperatorPlace { node, subtask, dead_letters, control, events, metrics, component, context, settings };
+        let (control, subtask, settings) = (Arc::clone(control), self.subtask, settings.clone());
+        let handing_over = settings.state.snapshot_file(plan.parallelism).map(|file| {
+            // One that is being written, and the next.
+            let credit = Arc::new(Credit::up_to(2 * file));
+            credit.wakes(waker());
+            credit
+        });
+        let place = OperatorPlace { node, subtask, dead_letters, control, events, metrics, component, context, settings, handing_over };
         let trial = trial.as_ref().filter(|(at, _)| *at == node).map(|(_, trial)| Arc::clone(trial));
         let flood = self.floods[node].as_ref().expect("every operator node has one");
         OperatorStage::open(place, state, outboxes, Arc::clone(flood), trial)

@@ -151,14 +151,11 @@ impl ChainTask {
                 Phase::Running => match self.next(frontiers)? {
                     Work::Batch(port, batch, origin) => {
                         self.head(port, batch, origin.as_ref())?;
-                        self.advance();
+                        self.advance()?;
                     }
                     Work::Barrier => self.barrier()?,
                     Work::Finish => self.phase = Phase::Finishing(0),
-                    Work::Wait => {
-                        self.idle();
-                        return Ok(());
-                    }
+                    Work::Wait => return self.idle(),
                 },
                 Phase::Finishing(stage) => {
                     if self.credit().is_used_up() {
@@ -167,14 +164,14 @@ impl ChainTask {
                     self.finish(stage)?;
                 }
                 Phase::Draining => {
-                    self.advance();
-                    if !self.is_freezing() {
-                        if self.awaits_commit() {
-                            // The commit wakes it.
-                            return Ok(());
-                        }
-                        self.phase = Phase::Done;
+                    if self.advance()? {
+                        continue;
                     }
+                    if self.is_freezing() || self.awaits_commit() {
+                        // It is woken when what it has handed over is stored, and by the commit.
+                        return Ok(());
+                    }
+                    self.phase = Phase::Done;
                 }
                 Phase::Done => return Ok(()),
             }
@@ -184,11 +181,11 @@ impl ChainTask {
     }
 
     /// Nothing to do for now but what is left of snapshots.
-    fn idle(&mut self) {
-        self.advance();
-        if self.is_freezing() {
+    fn idle(&mut self) -> Result<()> {
+        if self.advance()? {
             self.around.activator.activate();
         }
+        Ok(())
     }
 
     fn credit(&self) -> &Arc<Credit> {
@@ -396,13 +393,15 @@ impl ChainTask {
         Ok(())
     }
 
-    /// Hands over a little more of the snapshots that wait.
-    fn advance(&mut self) {
+    /// Hands over a little more of the snapshots that wait. Returns whether it can do more at once.
+    fn advance(&mut self) -> Result<bool> {
+        let mut more = false;
         for stage in &mut self.stages {
             if let Role::Operator(operator) = &mut stage.role {
-                operator.advance();
+                more |= operator.advance()?;
             }
         }
+        Ok(more)
     }
 
     /// Has operators hear what has become of a component on probation, and those that want to know what has become of checkpoints.

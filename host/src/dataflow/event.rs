@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::credit::Held;
 use crate::error::Error;
 use crate::record::{SplitPosition, Staged};
 use crate::state::{OperatorSnapshot, Slice};
@@ -30,11 +31,7 @@ pub enum Event {
         /// The epoch.
         epoch: u64,
         /// The part.
-        slice: Slice,
-        /// With the last part: its operator state.
-        operator_state: OperatorSnapshot,
-        /// What the barrier cost.
-        cost: BarrierCost,
+        part: SnapshotSlice,
     },
     /// A sink's subtask has made durable what it wrote in `epoch`.
     Staged {
@@ -79,6 +76,19 @@ pub enum Event {
     },
     /// Something failed; the dataflow is being torn down.
     Failed(Error),
+}
+
+/// Part of an operator's snapshot.
+#[derive(Debug)]
+pub struct SnapshotSlice {
+    /// What it says of keyed state.
+    pub slice: Slice,
+    /// With the last part: operator state.
+    pub operator_state: OperatorSnapshot,
+    /// What the barrier cost.
+    pub cost: BarrierCost,
+    /// To be dropped when nothing of the part is in memory any more: the operator hands over more then.
+    pub held: Option<Held>,
 }
 
 /// How long a barrier has kept an operator's subtask from its records.

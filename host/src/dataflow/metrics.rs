@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::state::Usage;
 use crate::wasm::{GuestMetrics, Reading};
 
 /// Records through one subtask of a node, and what its guests count themselves.
@@ -17,6 +18,8 @@ pub struct Counts {
     records_out: AtomicU64,
     records_failed: AtomicU64,
     own: Arc<GuestMetrics>,
+    /// Of state that may be larger than memory.
+    state: Mutex<Option<Usage>>,
 }
 
 impl Counts {
@@ -40,12 +43,20 @@ impl Counts {
         self.records_out.fetch_add(records, Relaxed);
     }
 
+    pub(super) fn set_state(&self, usage: Usage) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(usage);
+    }
+
+    fn state(&self) -> Option<Usage> {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn own(&self) -> &Arc<GuestMetrics> {
         &self.own
     }
 }
 
-/// Records through a node, over all its subtasks.
+/// Records through a node, and what its state takes, over all its subtasks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeCounts {
     /// Records taken; for a source, read.
@@ -54,6 +65,8 @@ pub struct NodeCounts {
     pub records_out: u64,
     /// Records that an operator could not work on, and that were left out.
     pub records_failed: u64,
+    /// Of an operator whose keyed state may be larger than memory.
+    pub state: Option<Usage>,
 }
 
 /// What an operator counts itself, by name.
@@ -109,6 +122,7 @@ impl Metrics {
             records_in: sum(|counts| &counts.records_in),
             records_out: sum(|counts| &counts.records_out),
             records_failed: sum(|counts| &counts.records_failed),
+            state: self.nodes[node].iter().filter_map(Counts::state).reduce(Usage::and),
         }
     }
 
@@ -157,11 +171,11 @@ impl Metrics {
 
 fn record(histogram: &Mutex<Histogram<u64>>, took: Duration) {
     let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    histogram.lock().unwrap_or_else(std::sync::PoisonError::into_inner).saturating_record(nanos);
+    histogram.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
 }
 
 fn pauses(histogram: &Mutex<Histogram<u64>>) -> Pauses {
-    let histogram = histogram.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let histogram = histogram.lock().unwrap_or_else(PoisonError::into_inner);
     let micros = |nanos: u64| nanos as f64 / 1e3;
     Pauses {
         count: histogram.len(),

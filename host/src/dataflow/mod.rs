@@ -24,7 +24,8 @@ mod trial;
 
 pub use build::{Blueprint, Running, Splits, context, start};
 pub use control::Control;
-pub use event::{BarrierCost, Event, Events};
+pub use credit::Held;
+pub use event::{BarrierCost, Event, Events, SnapshotSlice};
 pub use metrics::{Metrics, NodeCounts, OwnMetrics, Pauses};
 pub use swap::{Migrate, Swap, Version};
 pub use trial::Trial;

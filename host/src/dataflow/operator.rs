@@ -6,7 +6,8 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use super::control::{CheckpointEnd, Control};
-use super::event::{BarrierCost, Event, Events};
+use super::credit::{Credit, Held};
+use super::event::{BarrierCost, Event, Events, SnapshotSlice};
 use super::failing::{Arrived, Blame, Letters};
 use super::flood::Flood;
 use super::metrics::Metrics;
@@ -17,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{OnError, OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
 use crate::state::{Keys, OperatorSnapshot, SubtaskState};
-use crate::wasm::{Cause, Component, Context, Instance};
+use crate::wasm::{Cause, Component, Context, Failure, Instance};
 
 /// Entries of frozen state that are serialised between two batches.
 const SLICE_ENTRIES: usize = 4096;
@@ -37,6 +38,8 @@ pub(super) struct OperatorPlace {
     pub(super) component: Arc<Component>,
     pub(super) context: Context,
     pub(super) settings: OperatorSettings,
+    /// How much of its snapshots may be on its way; none where all state is in memory anyway.
+    pub(super) handing_over: Option<Arc<Credit>>,
 }
 
 /// One subtask of an operator.
@@ -139,6 +142,7 @@ impl OperatorStage {
             Err(failure) => self.isolate(&arrived, failure, emitted)?,
         }
         self.drain_letters(emitted);
+        self.tell_usage();
         let failed = self.counts().records_failed() - failed;
         self.weigh(records, failed)
     }
@@ -162,6 +166,7 @@ impl OperatorStage {
         self.freezing.push_back((epoch, operator_state, BarrierCost { aligned, froze }));
         self.passed = epoch;
         self.place.metrics.froze(froze);
+        self.tell_usage();
         let swap = self.place.control.swap_at(epoch, self.place.node);
         swap.map_or(Ok(()), |swap| self.change_over(&swap))
     }
@@ -201,17 +206,28 @@ impl OperatorStage {
         !self.freezing.is_empty()
     }
 
-    /// Hands over a little more of the oldest snapshot that waits.
-    pub(super) fn advance(&mut self) {
-        let Some(&(epoch, _, cost)) = self.freezing.front() else { return };
+    /// Hands over a little more of the oldest snapshot that waits. Returns whether it can do more at once.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        let Some(&(epoch, _, cost)) = self.freezing.front().filter(|_| !self.is_held_up()) else { return Ok(false) };
         let start = clock::now();
-        let slice = self.instance().state().advance(SLICE_ENTRIES);
+        let state = self.instance().state();
+        let slice = state.advance(SLICE_ENTRIES);
+        if let Some(fault) = state.fault().cloned() {
+            return Err(self.place.disk_failed(&Failure::from(&fault)));
+        }
         if let Some(slice) = slice {
             let operator_state = if slice.last { self.freezing.pop_front() } else { None }.map(|(_, state, _)| state).unwrap_or_default();
             let OperatorPlace { node, subtask, .. } = self.place;
-            (self.place.events)(Event::Snapshot { node, subtask, epoch, slice, operator_state, cost });
+            let held = self.place.handing_over.as_ref().map(|credit| Held::new(credit, slice.changes.memory()));
+            (self.place.events)(Event::Snapshot { node, subtask, epoch, part: SnapshotSlice { slice, operator_state, cost, held } });
         }
         self.place.metrics.sliced(clock::now() - start);
+        Ok(self.is_freezing() && !self.is_held_up())
+    }
+
+    /// Whether what it has handed over has to be stored before there is more. Then it is woken.
+    fn is_held_up(&self) -> bool {
+        self.place.handing_over.as_ref().is_some_and(|credit| credit.is_used_up())
     }
 
     /// All its input has ended: calls the finish hook for some more keys. Returns whether it is done.
@@ -261,6 +277,13 @@ impl OperatorStage {
 
     pub(super) fn counts(&self) -> &super::metrics::Counts {
         self.place.metrics.counts(self.place.node, self.place.subtask)
+    }
+
+    /// Tells what its state takes, if that may be more than memory.
+    fn tell_usage(&mut self) {
+        if let Some(usage) = self.instance().state().usage() {
+            self.counts().set_state(usage);
+        }
     }
 
     pub(super) fn drain(&mut self, emitted: &mut Emitted) {

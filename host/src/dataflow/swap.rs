@@ -59,7 +59,7 @@ impl OperatorStage {
         if swap.migrate.is_some() {
             // The values that snapshots wait for are about to be rewritten.
             while self.is_freezing() {
-                self.advance();
+                self.advance()?;
             }
         }
         let (mut state, outputs) = self.dismiss();

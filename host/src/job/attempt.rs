@@ -266,6 +266,7 @@ async fn attempt(
             records_in: counts.records_in,
             records_out: counts.records_out,
             records_failed: counts.records_failed,
+            state: counts.state,
             own: metrics.own(index),
         }
     };

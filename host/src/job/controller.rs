@@ -273,11 +273,11 @@ impl Controller {
         match event {
             Event::Positions { node, subtask, epoch, splits } => self.ack(node, subtask, epoch, Part::Positions(splits)),
             Event::Staged { node, subtask, epoch, staged } => self.ack(node, subtask, epoch, Part::Staged(staged)),
-            Event::Snapshot { node, subtask, epoch, slice, operator_state, cost } => {
+            Event::Snapshot { node, subtask, epoch, part } => {
                 let id = SnapshotId { node, subtask, epoch };
-                if let Some(changes) = self.parts.take(id, slice) {
+                if let Some(parts) = self.parts.pass(id, part) {
                     let (upload, patience) = (self.upload(id), self.patience(epoch));
-                    self.tasks.spawn(async move { Ok(Done::Uploaded(id, upload.run(changes, operator_state, cost, patience).await?)) });
+                    self.tasks.spawn(async move { Ok(Done::Uploaded(id, upload.run(parts, patience).await?)) });
                 }
                 Ok(())
             }
@@ -313,7 +313,12 @@ impl Controller {
 
     fn upload(&self, id: SnapshotId) -> Upload {
         let plan = &self.prepared.plan;
+        let file = match &plan.nodes[id.node].kind {
+            NodeKind::Operator(settings) => settings.state.snapshot_file(plan.parallelism),
+            _ => None,
+        };
         Upload {
+            file: file.unwrap_or(usize::MAX),
             store: self.store.clone(),
             attempt: self.attempt,
             uid: plan.nodes[id.node].uid.clone(),

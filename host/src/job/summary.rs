@@ -8,6 +8,7 @@ use crate::clock;
 use crate::dataflow::{OwnMetrics, Pauses};
 use crate::plan::{Node, Plan};
 use crate::record::AttemptId;
+use crate::state::Usage;
 
 use super::migrate::MigrationProgress;
 
@@ -67,6 +68,9 @@ pub struct NodeTotals {
     pub records_out: u64,
     /// Records that it could not work on, and that were left out.
     pub records_failed: u64,
+    /// What its keyed state took at last, if it may be larger than memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Usage>,
     /// What it has counted itself.
     #[serde(flatten)]
     pub own: OwnMetrics,
@@ -120,6 +124,7 @@ impl Summary {
             records_in: 0,
             records_out: 0,
             records_failed: 0,
+            state: None,
             own: OwnMetrics::default(),
         };
         Summary {

@@ -1,8 +1,11 @@
-//! Uploads: collects the parts of snapshots as workers hand them over, and makes state files of them, off the workers.
+//! Uploads: collects the parts of snapshots as workers hand them over, and makes state files of them, off the workers. Where state may
+//! be larger than memory, so may a snapshot; then it becomes several files, each of which is stored before more is handed over.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::checkpoint::file::{self, FileFacts, OperatorStateFacts, WrittenOperatorState};
 use crate::checkpoint::manifest::{Epochs, OperatorStateFile, SnapshotPart, StateFile};
@@ -10,11 +13,11 @@ use crate::checkpoint::paths;
 use crate::checkpoint::pending::Part;
 use crate::checkpoint::store::Store;
 use crate::clock;
-use crate::dataflow::BarrierCost;
+use crate::dataflow::{Held, SnapshotSlice};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Compression, StateDescriptor};
 use crate::record::{AttemptId, KeyGroups};
-use crate::state::{Changes, OperatorSnapshot, Slice};
+use crate::state::{Changes, OperatorSnapshot};
 
 use super::patience::Patience;
 
@@ -26,18 +29,27 @@ pub(super) struct SnapshotId {
     pub(super) epoch: u64,
 }
 
-/// Snapshots of which not all parts have come.
+/// Where the parts go of snapshots of which not all have come.
 #[derive(Default)]
-pub(super) struct Parts(HashMap<SnapshotId, Vec<Changes>>);
+pub(super) struct Parts(HashMap<SnapshotId, UnboundedSender<SnapshotSlice>>);
 
 impl Parts {
-    /// Takes a part; returns the whole when it was the last.
-    pub(super) fn take(&mut self, id: SnapshotId, slice: Slice) -> Option<Vec<Changes>> {
-        let parts = self.0.entry(id).or_default();
-        if !slice.changes.is_empty() {
-            parts.push(slice.changes);
+    /// Passes a part on. If it is the first of its snapshot, returns where it and all others come out.
+    pub(super) fn pass(&mut self, id: SnapshotId, part: SnapshotSlice) -> Option<UnboundedReceiver<SnapshotSlice>> {
+        let last = part.slice.last;
+        let (parts, begun) = match self.0.remove(&id) {
+            Some(parts) => (parts, None),
+            None => {
+                let (parts, begun) = unbounded_channel();
+                (parts, Some(begun))
+            }
+        };
+        // If nobody uploads it any more, the attempt has ended.
+        parts.send(part).unwrap_or(());
+        if !last {
+            self.0.insert(id, parts);
         }
-        if slice.last { self.0.remove(&id) } else { None }
+        begun
     }
 }
 
@@ -50,7 +62,19 @@ pub(super) struct Upload {
     pub(super) states: Arc<[StateDescriptor]>,
     pub(super) groups: KeyGroups,
     pub(super) compression: Compression,
+    /// So many bytes of memory make a file.
+    pub(super) file: usize,
     pub(super) id: SnapshotId,
+}
+
+/// Parts of a snapshot that become a file.
+#[derive(Default)]
+struct Collected {
+    changes: Vec<Changes>,
+    /// To be dropped when the file is stored.
+    held: Vec<Held>,
+    /// The last part of all, without its changes.
+    last: Option<SnapshotSlice>,
 }
 
 /// A snapshot that is durable: what is to be acknowledged, and what it took.
@@ -60,40 +84,67 @@ pub(super) struct Uploaded {
 }
 
 impl Upload {
-    /// Writes a snapshot, for as long as `patience` lasts: files only where there is something new to say.
-    pub(super) async fn run(
-        self,
-        changes: Vec<Changes>,
-        whole: OperatorSnapshot,
-        cost: BarrierCost,
-        mut patience: Patience,
-    ) -> Result<Uploaded> {
-        let start = clock::now();
+    /// Writes a snapshot as its parts come, for as long as `patience` lasts: files only where there is something new to say.
+    pub(super) async fn run(self, mut parts: UnboundedReceiver<SnapshotSlice>, mut patience: Patience) -> Result<Uploaded> {
+        let (mut files, mut begun) = (Vec::new(), None);
+        let (last, start) = loop {
+            let Collected { changes, held, last } = self.collect(&mut parts).await?;
+            let start = *begun.get_or_insert_with(clock::now);
+            // Far fewer than there are key groups and bytes.
+            files.extend(self.write_changes(changes, files.len() as u32, &mut patience).await?);
+            drop(held);
+            if let Some(last) = last {
+                break (last, start);
+            }
+        };
+        let SnapshotSlice { operator_state: whole, cost, .. } = last;
         let name = |(state, digest): (usize, u128)| (self.states[state].name.clone(), digest);
-        let digests = whole.digests.into_iter().map(name).collect();
-        let mut operator_state = Vec::new();
+        let digests = whole.digests.iter().copied().map(name).collect();
+        let operator_state = self.write_operator_state(whole, &mut patience).await?;
+        let took = SnapshotPart {
+            operator: self.uid,
+            subtask: self.id.subtask,
+            bytes: files.iter().map(|file: &StateFile| file.bytes).chain(operator_state.iter().map(|file| file.bytes)).sum(),
+            aligned_us: micros(cost.aligned),
+            froze_us: micros(cost.froze),
+            upload_ms: micros(clock::now() - start) / 1000,
+        };
+        Ok(Uploaded { part: Part::State { files, operator_state, digests }, took })
+    }
+
+    /// Takes parts until they make a file, or there are no more.
+    async fn collect(&self, parts: &mut UnboundedReceiver<SnapshotSlice>) -> Result<Collected> {
+        let (mut collected, mut bytes) = (Collected::default(), 0);
+        while bytes < self.file && collected.last.is_none() {
+            let Some(mut part) = parts.recv().await else {
+                return Err(Error::new(Kind::Internal, "a snapshot has ended before its last part"));
+            };
+            bytes += part.slice.changes.memory();
+            if !part.slice.changes.is_empty() {
+                collected.changes.push(std::mem::take(&mut part.slice.changes));
+            }
+            collected.held.extend(part.held.take());
+            collected.last = Some(part).filter(|part| part.slice.last);
+        }
+        Ok(collected)
+    }
+
+    /// Writes operator state that has changed.
+    async fn write_operator_state(&self, whole: OperatorSnapshot, patience: &mut Patience) -> Result<Vec<OperatorStateFile>> {
+        let mut written = Vec::new();
         let SnapshotId { subtask, epoch, .. } = self.id;
         // It is the same on all subtasks, so one writes it for all.
         if let Some(maps) = whole.maps.filter(|maps| subtask == 0 && !maps.is_empty()) {
             let (uid, states) = (self.uid.clone(), Arc::clone(&self.states));
-            operator_state.push(self.write_whole(move || file::write_broadcast(&uid, epoch, &states, &maps), &mut patience).await?);
+            written.push(self.write_whole(move || file::write_broadcast(&uid, epoch, &states, &maps), patience).await?);
         }
         // A component without lists has none, however its parallelism has changed.
         if let Some(lists) = whole.lists.filter(|lists| !lists.is_empty()) {
             let (uid, states) = (self.uid.clone(), Arc::clone(&self.states));
             let write = move || file::write_operator(OperatorStateFacts { operator: &uid, subtask, epoch }, &states, &lists);
-            operator_state.push(self.write_whole(write, &mut patience).await?);
+            written.push(self.write_whole(write, patience).await?);
         }
-        let file = self.write_changes(changes, &mut patience).await?;
-        let took = SnapshotPart {
-            operator: self.uid,
-            subtask,
-            bytes: file.iter().map(|file| file.bytes).chain(operator_state.iter().map(|file| file.bytes)).sum(),
-            aligned_us: micros(cost.aligned),
-            froze_us: micros(cost.froze),
-            upload_ms: micros(clock::now() - start) / 1000,
-        };
-        Ok(Uploaded { part: Part::State { files: file.into_iter().collect(), operator_state, digests }, took })
+        Ok(written)
     }
 
     /// Encodes operator state off the asynchronous threads, writes it, and returns what a manifest says of it.
@@ -108,8 +159,8 @@ impl Upload {
         Ok(OperatorStateFile { inline, ..written.at(path) })
     }
 
-    /// Writes a snapshot as a state file and returns what a manifest says of it; nothing if nothing has changed.
-    async fn write_changes(&self, changes: Vec<Changes>, patience: &mut Patience) -> Result<Option<StateFile>> {
+    /// Writes some of a snapshot as a state file and returns what a manifest says of it; nothing if nothing has changed.
+    async fn write_changes(&self, changes: Vec<Changes>, part: u32, patience: &mut Patience) -> Result<Option<StateFile>> {
         if changes.is_empty() {
             return Ok(None);
         }
@@ -117,7 +168,7 @@ impl Upload {
         let (groups, compression, epochs) = (self.groups, self.compression, Epochs::only(self.id.epoch));
         let encode = move || file::write(FileFacts { operator: &uid, states: &states, groups, epochs, compression }, changes);
         let written = encoded(encode).await?;
-        let path = paths::snapshot(self.attempt.attempt, self.id.epoch, &self.uid, self.id.subtask);
+        let path = paths::snapshot(self.attempt.attempt, self.id.epoch, &self.uid, self.id.subtask, part);
         let inline = patience.store(|| self.store.keep(self.attempt.run, &path, &written.bytes)).await?;
         Ok(Some(StateFile { inline, ..written.at(path) }))
     }

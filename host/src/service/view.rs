@@ -10,6 +10,7 @@ use super::job::{Job, Live};
 use super::state::{Fault, JobState};
 use super::swap::{Intended, SwapCounts, TakenBack};
 use crate::job::MigrationProgress;
+use crate::state::Usage;
 
 /// A job in the list of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -114,10 +115,36 @@ pub struct NodeView {
     pub records_out: u64,
     /// Records that it could not work on, and that were left out.
     pub records_failed: u64,
+    /// What its keyed state takes, if it may be larger than memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateView>,
     /// What it counts itself, over all subtasks.
     pub counters: BTreeMap<String, u64>,
     /// What it has set gauges of its own to, for each subtask.
     pub gauges: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+/// What keyed state takes that may be larger than memory, over all subtasks, and how often memory had what was looked for.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct StateView {
+    /// Entries that were looked for and found in memory.
+    pub hits: u64,
+    /// Entries that were looked for on disk, whether or not there were any.
+    pub misses: u64,
+    /// Entries in memory.
+    pub entries_in_memory: u64,
+    /// About how many bytes they take.
+    pub bytes_in_memory: u64,
+    /// Bytes of files on disk.
+    pub bytes_on_disk: u64,
+}
+
+impl From<Usage> for StateView {
+    fn from(usage: Usage) -> Self {
+        let Usage { hits, misses, entries_in_memory, bytes_in_memory, bytes_on_disk } = usage;
+        StateView { hits, misses, entries_in_memory, bytes_in_memory, bytes_on_disk }
+    }
 }
 
 /// What has come of a savepoint so far.
@@ -280,6 +307,7 @@ impl Live {
                 records_in: counts.records_in,
                 records_out: counts.records_out,
                 records_failed: counts.records_failed,
+                state: counts.state.map(StateView::from),
                 counters: own.counters,
                 gauges: own.gauges,
             }

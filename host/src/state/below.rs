@@ -3,13 +3,14 @@
 //!
 //! An entry that has a slot is what the slot says, live or not; any other is what the cold store says. So whoever looks for an entry
 //! looks into the table, then below, and what is found there gets a slot. Slots leave memory between calls, when the tables have grown
-//! beyond their bound (`evict`), and only if they are in no snapshot that is still to be serialised: so undo, freeze and slices know of
-//! slots only, and a snapshot is the same whatever lies below.
+//! beyond their bound (`evict`), and take along what they know (`facts`): so undo and freeze know of slots only. What is in no snapshot as
+//! yet is listed below (`changed`), and read there when the snapshot is handed over.
 
 use super::KeyedState;
 use super::change::Change;
+use super::changed::{Handed, split_listed};
 use super::cold::{Cold, ColdFault, HEAD, LONGEST_PLACE, make_place, split_place};
-use super::evict::LOOKS;
+use super::facts::{Facts, Laid};
 use super::notes::Notes;
 use super::table::{Hashed, NONE, Table};
 use crate::plan::StateDescriptor;
@@ -29,15 +30,27 @@ pub(super) struct Below {
     pub(super) fault: Option<ColdFault>,
     /// The slot at which the next eviction begins: table and number.
     pub(super) hand: (usize, usize),
-    /// How many more slots evictions may look at: some for each slot that has come up or is in a snapshot since, so that they take no
-    /// time when hardly anything can leave.
+    /// How many more slots evictions may look at, and bytes that the last one has left in memory: so they take no time when nothing can
+    /// leave.
     pub(super) looks: usize,
+    pub(super) left: usize,
+    /// Bytes that may be in memory of what was saved for snapshots that wait.
+    pub(super) most_held: usize,
+    pub(super) handed: Handed,
+    /// Entries that were looked for: found in memory, and asked for below.
+    pub(super) hits: u64,
+    pub(super) misses: u64,
     /// Where the sweep goes on, and how many have passed without it.
     pub(super) swept: (Vec<u8>, usize),
     /// Room that is used again.
     pub(super) place: Vec<u8>,
-    value: Vec<u8>,
+    pub(super) value: Vec<u8>,
 }
+
+/// Of the memory for entries, one part in so many is for what was saved for snapshots that wait;
+const HELD: usize = 4;
+/// but this is not worth the disk.
+const LEAST_HELD: usize = 1 << 20;
 
 impl Below {
     fn new(states: &[StateDescriptor], store: Box<dyn Cold>, bound: usize) -> Self {
@@ -51,6 +64,11 @@ impl Below {
             fault: None,
             hand: (0, 0),
             looks: 0,
+            left: 0,
+            most_held: (bound / HELD).max(LEAST_HELD),
+            handed: Handed::default(),
+            hits: 0,
+            misses: 0,
             swept: (Vec::new(), 0),
             place: Vec::new(),
             value: Vec::new(),
@@ -65,6 +83,19 @@ impl Below {
     /// Notes how something has ended that the store was asked for.
     pub(super) fn settle(&mut self, ended: Result<(), ColdFault>) {
         self.fault = self.fault.take().or(ended.err());
+    }
+
+    /// The state with a number in places.
+    pub(super) fn state_of(&self, number: u16) -> Option<usize> {
+        self.numbers.iter().position(|other| *other == number)
+    }
+
+    /// Reads what lies at a place; false if there is nothing, or the store has failed.
+    pub(super) fn read(&mut self, place: &[u8]) -> bool {
+        let found = self.store.get(place, &mut self.value);
+        let is_found = found.as_ref().is_ok_and(|found| *found);
+        self.settle(found.map(drop));
+        is_found
     }
 
     /// Makes the place of an entry; false if the entry has to stay in memory.
@@ -82,17 +113,17 @@ impl Below {
         if !self.is_readable() || !self.set_place(state, group, hashed.1) {
             return NONE;
         }
-        match self.store.get(&self.place, &mut self.value) {
+        self.misses += 1;
+        let found = self.store.get(&self.place, &mut self.value);
+        let slot = match found {
             Ok(true) => {
-                self.looks += LOOKS;
-                insert_cold(table, hashed, group, &self.value)
+                let (facts, value) = self.facts(&self.place, &self.value);
+                insert_cold(table, hashed, group, facts, value)
             }
-            Ok(false) => NONE,
-            Err(fault) => {
-                self.fault = Some(fault);
-                NONE
-            }
-        }
+            _ => NONE,
+        };
+        self.settle(found.map(drop));
+        slot
     }
 
     /// Adds to what was found in a table what lies below, for each of `entries` with the hash of its key.
@@ -107,28 +138,28 @@ impl Below {
         for (slot, (hashed, hash_of_key)) in found.iter_mut().zip(entries) {
             match *slot {
                 NONE => *slot = self.look(state, table, hashed, key_group(hash_of_key, max_parallelism)),
-                number => table.slots[number as usize].notes.set_used(),
+                number => {
+                    self.hits += 1;
+                    table.slots[number as usize].notes.set_used();
+                }
             }
         }
     }
 }
 
 /// Gives an entry a slot as it lies in the cold store.
-pub(super) fn insert_cold(table: &mut Table, hashed: Hashed<'_>, group: u16, value: &[u8]) -> u32 {
+fn insert_cold(table: &mut Table, hashed: Hashed<'_>, group: u16, facts: Facts, value: &[u8]) -> u32 {
     let number = table.insert(hashed, group);
     table.change(number, |slot| {
         slot.set_value(value);
-        slot.live = true;
-        slot.notes = Notes::COLD;
-        // What could be written fits.
-        slot.saved = value.len() as u32;
+        let Facts { written, saved, live, stored } = facts;
+        (slot.written, slot.saved, slot.live, slot.notes) = (written, saved, live, Notes::of_cold(written == 0, stored));
     });
     number
 }
 
 impl KeyedState {
-    /// Empty state that may grow beyond memory: what the tables hold takes about `bound` bytes, and what was written since the last
-    /// snapshot in any case; everything else lies in `store`.
+    /// Empty state that may grow beyond memory: what the tables hold takes about `bound` bytes, everything else lies in `store`.
     pub fn over(states: &[StateDescriptor], max_parallelism: u16, store: Box<dyn Cold>, bound: usize) -> Self {
         let mut state = KeyedState::new(states, max_parallelism);
         state.below = Some(Box::new(Below::new(states, store, bound)));
@@ -156,15 +187,15 @@ impl KeyedState {
         found[0]
     }
 
-    /// Shows the entries of a map that lie below and have no slot, from the key `from` on, of which the first `prefix` bytes are common to
-    /// all that are wanted, until `visit` has seen enough and says false.
+    /// Shows the entries of a map that have a value below and no slot, from the key `from` on, of which the first `prefix` bytes are common
+    /// to all that are wanted, until `visit` has seen enough and says false.
     pub(super) fn visit_below(
         &mut self,
         state: usize,
         hash_of_key: u64,
         from: &[u8],
         prefix: usize,
-        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+        mut visit: impl FnMut(&[u8], Facts, &[u8]) -> bool,
     ) {
         let Some(below) = self.below.as_mut().filter(|below| below.is_readable()) else { return };
         if !below.set_place(state, key_group(hash_of_key, self.max_parallelism), from) {
@@ -177,19 +208,19 @@ impl KeyedState {
             below.place.push(0);
         }
         let (table, wanted) = (&self.tables[state], &below.place[..HEAD + prefix]);
-        let read = below.store.range(&below.place, &mut |place, value| {
+        let read = below.store.range(&below.place, &mut |place, laid| {
             let entry = &place[HEAD.min(place.len())..];
-            place.starts_with(wanted) && (table.find((hash_key(entry), entry)).is_some() || visit(entry, value))
+            let (facts, value) = below.facts(place, laid);
+            place.starts_with(wanted) && (!facts.live || table.find((hash_key(entry), entry)).is_some() || visit(entry, facts, value))
         });
         below.settle(read);
     }
 
     /// Gives entries of a map slots, as they lie below.
-    pub(super) fn take_in(&mut self, state: usize, hash_of_key: u64, entries: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) {
+    pub(super) fn take_in(&mut self, state: usize, hash_of_key: u64, entries: impl Iterator<Item = Laid>) {
         let group = key_group(hash_of_key, self.max_parallelism);
-        for (entry, value) in entries {
-            insert_cold(&mut self.tables[state], (hash_key(&entry), &entry), group, &value);
-            self.below.iter_mut().for_each(|below| below.looks += LOOKS);
+        for (entry, facts, value) in entries {
+            insert_cold(&mut self.tables[state], (hash_key(&entry), &entry), group, facts, &value);
         }
     }
 
@@ -199,14 +230,18 @@ impl KeyedState {
     /// When the store can't be read. It can't be used any more then.
     pub fn take_in_all(&mut self) -> Result<(), ColdFault> {
         let KeyedState { tables, below: Some(below), .. } = self else { return Ok(()) };
-        let Below { store, numbers, .. } = &mut **below;
-        let read = store.range(&[], &mut |place, value| {
+        let read = below.store.range(&[], &mut |place, laid| {
+            if split_listed(place).is_some() {
+                // Behind all entries.
+                return false;
+            }
             let (group, number, key) = split_place(place);
             // Nothing lies there but entries of these states.
-            let Some(state) = numbers.iter().position(|other| *other == number) else { return true };
+            let Some(state) = below.state_of(number) else { return true };
             let hashed = (hash_key(key), key);
             if tables[state].find(hashed).is_none() {
-                insert_cold(&mut tables[state], hashed, group, value);
+                let (facts, value) = below.facts(place, laid);
+                insert_cold(&mut tables[state], hashed, group, facts, value);
             }
             true
         });
@@ -229,14 +264,15 @@ impl KeyedState {
         source: impl FnOnce(&mut dyn FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut below = self.below.take().expect("whoever fills it has asked whether it is backed");
-        let Below { store, numbers, place, .. } = &mut *below;
+        let Below { store, numbers, place, value, .. } = &mut *below;
         let (mut source, mut read) = (Some(source), Ok(()));
         let filled = store.fill(&mut |take| {
             let Some(source) = source.take() else { return };
             read = source(&mut |change| {
                 make_place(change.group, change.state, change.key, place);
                 if place.len() <= LONGEST_PLACE {
-                    return Ok(take(place, change.value)?);
+                    Facts::of_saved(true, change.value).lay(change.value, value);
+                    return Ok(take(place, value)?);
                 }
                 let state = numbers.iter().position(|number| *number == change.state);
                 // Whoever numbers them knows the same states.

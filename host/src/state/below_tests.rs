@@ -84,6 +84,10 @@ impl Cold for Shelf {
         });
         Ok(())
     }
+
+    fn bytes(&self) -> u64 {
+        self.entries.iter().map(|(place, value)| (place.len() + value.len()) as u64).sum()
+    }
 }
 
 const VALUE: usize = 0;
@@ -101,11 +105,14 @@ fn put(state: &mut KeyedState, call: &Batch, bytes: usize) {
     state.commit();
 }
 
-fn snapshot(state: &mut KeyedState) {
+/// Takes a snapshot; how many changes it has.
+fn snapshot(state: &mut KeyedState) -> usize {
+    let mut changes = 0;
     state.freeze();
-    while state.is_freezing() {
-        state.advance(100);
+    while state.is_freezing() && state.fault().is_none() {
+        changes += state.advance(100).map_or(0, |slice| slice.changes.len());
     }
+    changes
 }
 
 fn get(state: &mut KeyedState, call: &Batch) -> Vec<Option<Vec<u8>>> {
@@ -117,25 +124,59 @@ fn get(state: &mut KeyedState, call: &Batch) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
-fn entries_leave_memory_once_they_are_in_a_snapshot_and_come_back_when_they_are_asked_for() {
+fn memory_is_bounded_whether_or_not_entries_are_in_a_snapshot() {
     const BOUND: usize = 100_000;
     let mut state = KeyedState::over(states(), 128, Box::new(Shelf::default()), BOUND);
-    let memory = |state: &KeyedState| state.tables.iter().map(table::Table::memory).sum::<usize>();
     let keys: Vec<Vec<u8>> = (0..5000u32).map(|key| key.to_be_bytes().to_vec()).collect();
-    let all = call(&keys);
-    put(&mut state, &all, 100);
-    state.evict();
-    assert_eq!(state.entries(), 5000, "none is in a snapshot");
-    snapshot(&mut state);
-    state.evict();
-    assert!(memory(&state) <= BOUND && state.entries() > 300, "{} bytes in {} entries", memory(&state), state.entries());
-    for part in keys.chunks(50) {
-        let found = get(&mut state, &call(part));
-        assert!(found.iter().all(|value| value.as_ref().is_some_and(|value| value.len() == 100)));
+    let check = |state: &mut KeyedState| {
         state.evict();
-        assert!(memory(&state) <= BOUND);
+        let memory = state.tables.iter().map(table::Table::memory).sum::<usize>();
+        assert!(memory <= BOUND, "{memory} bytes in {} entries", state.entries());
+        assert!(state.tables.iter().all(|table| table.written.len() <= 2 * table.slots.len()));
+    };
+    for round in 0..3 {
+        for part in keys.chunks(50) {
+            put(&mut state, &call(part), 100);
+            check(&mut state);
+        }
+        for part in keys.chunks(50) {
+            let found = get(&mut state, &call(part));
+            assert!(found.iter().all(|value| value.as_ref().is_some_and(|value| value.len() == 100)));
+            check(&mut state);
+        }
+        assert!(state.entries() > 300, "memory is made use of");
+        if round > 0 {
+            assert_eq!(snapshot(&mut state), 5000, "one change of each entry, however often it was written");
+        }
     }
+    assert_eq!(snapshot(&mut state), 0);
     assert_eq!(get(&mut state, &call(&[b"another".to_vec()])), [None]);
+}
+
+#[test]
+fn what_is_saved_for_a_snapshot_that_nobody_takes_does_not_stay_in_memory() {
+    let mut state = KeyedState::over(states(), 128, Box::new(Shelf::default()), 100_000);
+    state.below.as_mut().unwrap().most_held = 20_000;
+    let keys: Vec<Vec<u8>> = (0..5000u32).map(|key| key.to_be_bytes().to_vec()).collect();
+    for _ in 0..3 {
+        for part in keys.chunks(50) {
+            put(&mut state, &call(part), 100);
+            state.evict();
+            assert!(state.freezer.held() <= 20_000);
+        }
+        state.freeze();
+    }
+    let mut changes = [0; 3];
+    for changes in &mut changes {
+        while let Some(slice) = std::iter::repeat_with(|| state.advance(100)).flatten().next() {
+            *changes += slice.changes.len();
+            if slice.last {
+                break;
+            }
+        }
+    }
+    assert_eq!(changes, [5000; 3]);
+    assert!(!state.is_freezing());
 }
 
 #[test]

@@ -77,6 +77,11 @@ impl Changes {
         self.bytes.len()
     }
 
+    /// About how many bytes of memory they take.
+    pub fn memory(&self) -> usize {
+        self.bytes.len() + self.places.len() * size_of::<Place>()
+    }
+
     /// The key group of each change, and the bytes of its key and value, in the order in which they stand.
     pub fn sizes(&self) -> impl Iterator<Item = (u16, usize)> {
         self.places.iter().map(|place| (place.group, place.key_len as usize + place.value_len as usize))

@@ -34,6 +34,9 @@ pub trait Cold: fmt::Debug + Send {
     /// # Errors
     /// When the store can't be written.
     fn fill(&mut self, source: &mut dyn FnMut(&mut Take<'_>)) -> Result<(), ColdFault>;
+
+    /// Bytes of its files.
+    fn bytes(&self) -> u64;
 }
 
 /// Takes an entry: its place and its value.

@@ -1,12 +1,16 @@
 //! Eviction: slots leave memory for the cold store when the tables have grown beyond their bound. Between calls a hand goes round over
-//! all slots; one that was used since it last came by gets another round.
+//! all slots; one that was used since it last came by gets another round, unless the bound is far exceeded.
 
 use super::KeyedState;
 use super::below::Below;
-use super::table::{Slot, Table};
+use super::facts::Facts;
+use super::table::{PER_SLOT, Slot, Table};
 
-/// Slots that evictions may look at for each one that has become able to leave.
-pub(super) const LOOKS: usize = 8;
+/// Slots that evictions may look at for each one by which memory has grown.
+const LOOKS: usize = 8;
+
+/// Nothing gets another round when memory exceeds its bound by one part in so many.
+const FAR: usize = 8;
 
 /// So many entries are written to the cold store at once when all of them are.
 const TOGETHER: usize = 1024;
@@ -19,6 +23,8 @@ impl KeyedState {
         if let Some(below) = &mut self.below
             && below.fault.is_none()
         {
+            self.tables.iter_mut().for_each(|table| table.tidy(self.mark));
+            below.spill(&mut self.freezer);
             below.evict(&mut self.tables);
         }
     }
@@ -43,10 +49,17 @@ impl KeyedState {
 
 impl Below {
     fn evict(&mut self, tables: &mut [Table]) {
+        let memory = |tables: &[Table]| tables.iter().map(Table::memory).sum::<usize>();
         // In one round it may be that everything was used, and more than two are of no use.
-        self.looks = self.looks.min(2 * tables.iter().map(|table| table.slots.len() + 1).sum::<usize>());
-        while self.looks > 0 && tables.iter().map(Table::memory).sum::<usize>() > self.bound {
-            self.looks -= 1;
+        let mut steps = 2 * tables.iter().map(|table| table.slots.len() + 1).sum::<usize>();
+        let grown = memory(tables).saturating_sub(self.left);
+        self.looks = (self.looks + LOOKS * grown.div_ceil(PER_SLOT)).min(steps);
+        loop {
+            self.left = memory(tables);
+            if self.left <= self.bound || self.looks == 0 || steps == 0 {
+                break;
+            }
+            steps -= 1;
             let (state, number) = self.hand;
             let table = &mut tables[state];
             if number < table.slots.len() {
@@ -59,31 +72,46 @@ impl Below {
         self.commit();
     }
 
-    /// Evicts a slot, if it can be.
+    /// Evicts a slot, if there is one and it can be.
     fn pass(&mut self, state: usize, table: &mut Table, number: usize) {
         let slot = &mut table.slots[number];
-        let is_gone = !slot.live && !slot.notes.is_below();
-        if slot.written != 0 || is_gone || (slot.live && slot.notes.take_used()) || !self.copy(state, slot) {
+        if !slot.live && slot.written == 0 && !slot.notes.is_below() {
             return;
         }
-        slot.live = false;
+        self.looks -= 1;
+        let is_far = self.left > self.bound + self.bound / FAR;
+        if (slot.notes.take_used() && !is_far) || !self.copy(state, slot) {
+            return;
+        }
+        (slot.live, slot.written) = (false, 0);
         // Slot numbers are u32.
         table.give_up(number as u32);
     }
 
     /// Has the cold store hold what a slot does; false if it can't.
     fn copy(&mut self, state: usize, slot: &mut Slot) -> bool {
-        if slot.notes.is_same_below() || (!slot.live && !slot.notes.is_below()) {
+        // Of what is gone only a snapshot need hear that holds something of it.
+        let is_needed = slot.live || (slot.written != 0 && slot.notes.is_stored());
+        if slot.notes.is_same_below() || (!is_needed && !slot.notes.is_below()) {
             return true;
         }
         if !self.set_place(state, slot.group, slot.key()) {
             return false;
         }
-        if slot.live {
-            self.store.put(&self.place, slot.value());
+        let is_listed = slot.written != 0 && slot.notes.is_listed();
+        if is_needed {
+            Facts::of(slot).lay(slot.value(), &mut self.value);
+            self.store.put(&self.place, &self.value);
             slot.notes.copied(slot.written == 0);
             self.filled = true;
+            if slot.written != 0 && !is_listed {
+                self.list(slot.written);
+                slot.notes.set_listed();
+            }
         } else {
+            if is_listed {
+                self.unlist(slot.written);
+            }
             self.store.remove(&self.place);
             slot.notes.gone_below();
         }

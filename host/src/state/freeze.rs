@@ -3,10 +3,13 @@
 //! A barrier takes over the list of slots written since the one before: nothing is copied, so its cost does not depend on how much
 //! state there is. The list is then serialised in slices between batches. A slot that is about to be written again before its turn is
 //! serialised first (copy on write, where the copy is the snapshot itself), into the snapshot of the barrier it was written before.
+//! What has left memory before its turn follows after the list (`changed`).
 
 use std::collections::VecDeque;
 
+use super::below::Below;
 use super::change::{Change, ChangeKind, Changes};
+use super::facts::Facts;
 use super::table::{Mark, Slot, Table};
 use crate::plan::StateKind;
 
@@ -17,15 +20,17 @@ pub(super) struct Freezer {
 }
 
 #[derive(Debug)]
-struct Frozen {
-    mark: Mark,
+pub(super) struct Frozen {
+    pub(super) mark: Mark,
     /// For each table its list.
     lists: Vec<Vec<u32>>,
     /// How far the slices are: table, place in its list.
     at: (usize, usize),
-    changes: Changes,
+    pub(super) changes: Changes,
     /// Parts that became large while entries were saved; to be handed over first.
     full: Vec<Changes>,
+    /// Whether changes have been moved below that were not met there.
+    pub(super) spilled: bool,
 }
 
 /// Part of a snapshot.
@@ -38,7 +43,7 @@ pub struct Slice {
 }
 
 /// A slice is handed over when it has this many bytes.
-const SLICE_BYTES: usize = 256 << 10;
+pub(super) const SLICE_BYTES: usize = 256 << 10;
 
 /// So many slots are looked at before the first of them has its turn, so that memory is waited for once and not for each of them.
 const AHEAD: usize = 32;
@@ -50,7 +55,8 @@ impl Freezer {
     /// Takes over what was written before the barrier `mark`.
     pub(super) fn freeze(&mut self, mark: Mark, tables: &mut [Table]) {
         let lists = tables.iter_mut().map(|table| std::mem::take(&mut table.written)).collect();
-        self.frozen.push_back(Frozen { mark, lists, at: (0, 0), changes: Changes::default(), full: Vec::new() });
+        let (changes, full) = (Changes::default(), Vec::new());
+        self.frozen.push_back(Frozen { mark, lists, at: (0, 0), changes, full, spilled: false });
     }
 
     /// Whether snapshots wait to be serialised.
@@ -70,38 +76,34 @@ impl Freezer {
         }
     }
 
-    /// Serialises up to `entries` more slots of the oldest waiting snapshot. Returns a part of it when there is enough, or the rest.
-    pub(super) fn advance(&mut self, mut entries: usize, tables: &mut [Table]) -> Option<Slice> {
+    /// Bytes of memory that hold what was saved.
+    pub(super) fn held(&self) -> usize {
+        self.frozen.iter().flat_map(|frozen| frozen.full.iter().chain([&frozen.changes])).map(Changes::memory).sum()
+    }
+
+    /// Moves what was saved elsewhere; `take` gets each change with the snapshot's mark, and says false if that one has to stay.
+    pub(super) fn spill(&mut self, mut take: impl FnMut(Mark, Change<'_>) -> bool) {
+        for frozen in &mut self.frozen {
+            let mut stays = Changes::default();
+            for part in std::mem::take(&mut frozen.full).into_iter().chain([std::mem::take(&mut frozen.changes)]) {
+                part.iter().filter(|change| !take(frozen.mark, *change)).for_each(|change| stays.push(change));
+                frozen.spilled = true;
+            }
+            frozen.changes = stays;
+        }
+    }
+
+    /// Serialises up to `entries` more entries of the oldest waiting snapshot. Returns a part of it when there is enough, or the rest.
+    pub(super) fn advance(&mut self, entries: usize, tables: &mut [Table], below: Option<&mut Below>) -> Option<Slice> {
         let frozen = self.frozen.front_mut()?;
         if let Some(changes) = frozen.full.pop() {
             return Some(Slice { changes, last: false });
         }
-        while frozen.at.0 < frozen.lists.len() {
-            let (state, from) = frozen.at;
-            let list = &frozen.lists[state];
-            let mut to = from;
-            while to < list.len() && entries > 0 && frozen.changes.bytes() < SLICE_BYTES {
-                let next = &list[to..list.len().min(to + AHEAD.min(entries))];
-                let mut waits = [false; AHEAD];
-                for (waits, &number) in waits.iter_mut().zip(next) {
-                    *waits = tables[state].slots[number as usize].written == frozen.mark;
-                }
-                for (waits, &number) in waits.into_iter().zip(next) {
-                    if frozen.changes.bytes() >= SLICE_BYTES {
-                        break;
-                    }
-                    if waits {
-                        pass(&mut tables[state], number, frozen.mark, state, &mut frozen.changes);
-                    }
-                    (to, entries) = (to + 1, entries - 1);
-                }
-            }
-            frozen.at = if to == list.len() { (state + 1, 0) } else { (state, to) };
-            if to < list.len() {
-                break;
-            }
+        let left = frozen.pass_slots(entries, tables);
+        let mut last = frozen.at.0 == frozen.lists.len();
+        if let (true, Some(below)) = (last, below) {
+            last = below.hand_over(frozen, left, tables);
         }
-        let last = frozen.at.0 == frozen.lists.len();
         if !last && frozen.changes.bytes() < SLICE_BYTES {
             return None;
         }
@@ -113,9 +115,41 @@ impl Freezer {
     }
 }
 
+impl Frozen {
+    /// Serialises up to `entries` more slots; returns how many fewer they were.
+    fn pass_slots(&mut self, mut entries: usize, tables: &mut [Table]) -> usize {
+        while self.at.0 < self.lists.len() {
+            let (state, from) = self.at;
+            let list = &self.lists[state];
+            let mut to = from;
+            while to < list.len() && entries > 0 && self.changes.bytes() < SLICE_BYTES {
+                let next = &list[to..list.len().min(to + AHEAD.min(entries))];
+                let mut waits = [false; AHEAD];
+                for (waits, &number) in waits.iter_mut().zip(next) {
+                    *waits = tables[state].slots[number as usize].written == self.mark;
+                }
+                for (waits, &number) in waits.into_iter().zip(next) {
+                    if self.changes.bytes() >= SLICE_BYTES {
+                        break;
+                    }
+                    if waits {
+                        pass(&mut tables[state], number, self.mark, state, &mut self.changes);
+                    }
+                    (to, entries) = (to + 1, entries - 1);
+                }
+            }
+            self.at = if to == list.len() { (state + 1, 0) } else { (state, to) };
+            if to < list.len() {
+                break;
+            }
+        }
+        entries
+    }
+}
+
 /// A slot's turn in the list of snapshot `mark`: serialised unless that has happened (it may be in the list twice), then clean; gone if
 /// it was a deletion.
-fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, changes: &mut Changes) {
+pub(super) fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, changes: &mut Changes) {
     let slot = &mut table.slots[number as usize];
     if slot.written != mark {
         return;
@@ -128,20 +162,22 @@ fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, changes: &mut 
 }
 
 fn serialize(state: usize, kind: StateKind, slot: &mut Slot, changes: &mut Changes) {
-    if !slot.live && !slot.notes.is_stored() {
-        // It came and went between two barriers.
-        return;
-    }
-    let (kind, value) = match (slot.live, kind) {
-        (false, _) => (ChangeKind::Delete, &[][..]),
-        (true, StateKind::List) if slot.saved > 0 => (ChangeKind::Append, &slot.value()[slot.saved as usize..]),
-        (true, _) => (ChangeKind::Put, slot.value()),
-    };
+    let Some((kind, value)) = change_of(kind, Facts::of(slot), slot.value()) else { return };
     // Descriptors have far fewer states than a u16 counts.
     changes.push(Change { group: slot.group, state: state as u16, kind, key: slot.key(), value });
     slot.notes.set_stored(slot.live);
     if slot.live {
         // Values come out of columns; lists have a limit of their own.
         slot.saved = slot.value().len() as u32;
+    }
+}
+
+/// What a snapshot is to say of an entry; none if it came and went between two barriers.
+#[inline]
+pub(super) fn change_of(kind: StateKind, facts: Facts, value: &[u8]) -> Option<(ChangeKind, &[u8])> {
+    match (facts.live, kind) {
+        (false, _) => facts.stored.then_some((ChangeKind::Delete, &[])),
+        (true, StateKind::List) if facts.saved > 0 => Some((ChangeKind::Append, value.get(facts.saved as usize..).unwrap_or_default())),
+        (true, _) => Some((ChangeKind::Put, value)),
     }
 }

@@ -3,7 +3,6 @@
 
 use super::below::Below;
 use super::change::{Change, ChangeKind};
-use super::evict::LOOKS;
 use super::freeze::{Freezer, Slice};
 use super::maps::Entries;
 use super::sweep::Sweeper;
@@ -34,7 +33,7 @@ pub struct KeyedState {
     pub(super) now: i64,
     /// Written into slots; counts up at each barrier.
     pub(super) mark: Mark,
-    freezer: Freezer,
+    pub(super) freezer: Freezer,
     pub(super) undo: Undo,
     pub(super) sweeper: Sweeper,
     /// Room that is used again in every call.
@@ -199,10 +198,7 @@ impl KeyedState {
 
     /// Serialises up to `entries` more entries of the oldest frozen snapshot; a part of it when there is enough, or its rest.
     pub fn advance(&mut self, entries: usize) -> Option<Slice> {
-        if let Some(below) = &mut self.below {
-            below.looks = below.looks.saturating_add(entries.saturating_mul(LOOKS));
-        }
-        self.freezer.advance(entries, &mut self.tables)
+        self.freezer.advance(entries, &mut self.tables, self.below.as_deref_mut())
     }
 
     /// Applies a change from a snapshot, at a restore; changes must come in the order in which they were made. What is restored counts

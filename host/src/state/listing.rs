@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_set};
 use std::vec;
 
 use super::KeyedState;
+use super::changed::split_listed;
 use super::cold::split_place;
 use super::field;
 use super::index::Index;
@@ -78,14 +79,14 @@ impl KeyedState {
         let (Some(below), Some(next)) = (&self.below, keys.next) else { return false };
         let mut group = keys.others.first_key_value().map(|(group, _)| *group);
         let mut found = BTreeSet::new();
-        let mut visit = |place: &[u8], value: &[u8]| {
+        let mut visit = |place: &[u8], laid: &[u8]| {
             let (at, number, entry) = split_place(place);
-            if group.is_some_and(|group| group < at) {
+            if split_listed(place).is_some() || group.is_some_and(|group| group < at) {
                 return false;
             }
             group = Some(at);
-            let state = below.numbers.iter().position(|other| *other == number);
-            let table = state.map(|state| &self.tables[state]);
+            let (facts, value) = below.facts(place, laid);
+            let table = below.state_of(number).filter(|_| facts.live).map(|state| &self.tables[state]);
             if let Some(table) = table.filter(|table| table.ttl.is_none_or(|ttl| !ttl::is_expired(table.kind, value, ttl, self.now))) {
                 let key = key_of(table, entry);
                 if !found.contains(&*key) {

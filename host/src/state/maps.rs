@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::KeyedState;
+use super::facts::Laid;
 use super::field;
 use super::keyed::{Cells, key_at};
 use super::table::{Hashed, NONE};
@@ -133,7 +134,7 @@ impl KeyedState {
                 let slot = &table.slots[number as usize];
                 slot.live.then(|| (entry, slot.value(), number))
             });
-        let below = below.iter().map(|(entry, value)| (&entry[..], &value[..], NONE));
+        let below = below.iter().map(|(entry, _, value)| (&entry[..], &value[..], NONE));
         let mut room = max_bytes as usize;
         for (entry, value, number) in merged(in_memory, below) {
             let Some(value) = table.ttl.map_or(Some(value), |ttl| ttl::fresh(value, ttl, self.now)) else { continue };
@@ -153,13 +154,13 @@ impl KeyedState {
 
     /// Entries that are not in memory, from `from` on, of whose bytes the first `prefix` belong to the key: more than fit into a page,
     /// or all that there are. Those that reading changes are brought into memory.
-    fn page_below(&mut self, state: usize, hash_of_key: u64, from: &[u8], prefix: usize, max_bytes: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn page_below(&mut self, state: usize, hash_of_key: u64, from: &[u8], prefix: usize, max_bytes: usize) -> Vec<Laid> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         let (ttl, now) = (self.tables[state].ttl, self.now);
-        self.visit_below(state, hash_of_key, from, prefix, |entry, kept| {
+        self.visit_below(state, hash_of_key, from, prefix, |entry, facts, kept| {
             if let Some(value) = ttl.map_or(Some(kept), |ttl| ttl::fresh(kept, ttl, now)) {
                 bytes += entry.len() - prefix + value.len();
-                page.push((entry.to_vec(), kept.to_vec()));
+                page.push((entry.to_vec(), facts, kept.to_vec()));
             }
             bytes <= max_bytes
         });
@@ -176,8 +177,8 @@ impl KeyedState {
         field::push_key(key, &mut prefix);
         self.tables[state].order();
         let mut below = Vec::new();
-        self.visit_below(state, hash_of_key, &prefix, prefix.len(), |entry, kept| {
-            below.push((entry.to_vec(), kept.to_vec()));
+        self.visit_below(state, hash_of_key, &prefix, prefix.len(), |entry, facts, kept| {
+            below.push((entry.to_vec(), facts, kept.to_vec()));
             true
         });
         self.take_in(state, hash_of_key, below.into_iter());

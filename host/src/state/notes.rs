@@ -12,10 +12,14 @@ const BELOW: u8 = 2;
 const SAME: u8 = 4;
 /// It was found in memory since the last round of evictions.
 const USED: u8 = 8;
+/// As it was written before the barrier that the slot names, the cold store lists it. Means nothing of a slot that was not written.
+const LISTED: u8 = 16;
 
 impl Notes {
-    /// Of an entry that was just read from the cold store: all that is there is in snapshots.
-    pub(super) const COLD: Notes = Notes(STORED | BELOW | SAME);
+    /// Of an entry that was just read from the cold store. What was written and is in no snapshot is listed there.
+    pub(super) fn of_cold(clean: bool, stored: bool) -> Self {
+        Notes(BELOW | if clean { SAME } else { LISTED } | if stored { STORED } else { 0 })
+    }
 
     fn set(&mut self, bit: u8, yes: bool) {
         self.0 = if yes { self.0 | bit } else { self.0 & !bit };
@@ -45,13 +49,21 @@ impl Notes {
 
     /// The cold store has lost it.
     pub(super) fn gone_below(&mut self) {
-        self.0 &= !(BELOW | SAME);
+        self.0 &= !(BELOW | SAME | LISTED);
     }
 
-    /// The slot is about to change.
+    pub(super) fn is_listed(self) -> bool {
+        self.0 & LISTED != 0
+    }
+
+    pub(super) fn set_listed(&mut self) {
+        self.0 |= LISTED;
+    }
+
+    /// The slot is about to change, for the first time since the last barrier.
     #[inline]
     pub(super) fn changing(&mut self) {
-        self.0 &= !SAME;
+        self.0 &= !(SAME | LISTED);
     }
 
     #[inline]

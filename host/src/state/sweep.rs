@@ -3,6 +3,7 @@
 //! last. So a slot of which a snapshot holds something waits until the last value is in one, too.
 
 use super::KeyedState;
+use super::changed::split_listed;
 use super::cold::split_place;
 use super::ttl;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
@@ -76,26 +77,33 @@ impl KeyedState {
         if below.swept.1 < SWEEPS_BELOW {
             return;
         }
-        let (mut looks, mut next, mut expired) = (SWEEPS_BELOW * LOOKS_BELOW, Vec::new(), Vec::new());
-        let read = below.store.range(&below.swept.0, &mut |place, value| {
+        let (mut looks, mut next, mut vain, mut listed) = (SWEEPS_BELOW * LOOKS_BELOW, Vec::new(), Vec::new(), Vec::new());
+        let read = below.store.range(&below.swept.0, &mut |place, laid| {
             if looks == 0 {
                 next = place.to_vec();
                 return false;
             }
             looks -= 1;
+            if split_listed(place).is_some() {
+                // A change that stands there itself is needed.
+                listed.extend(laid.is_empty().then(|| place.to_vec()));
+                return true;
+            }
             let (_, number, key) = split_place(place);
-            let state = below.numbers.iter().position(|other| *other == number);
-            let Some(table) = state.map(|state| &self.tables[state]) else { return true };
+            let Some(table) = below.state_of(number).map(|state| &self.tables[state]) else { return true };
+            let (facts, value) = below.facts(place, laid);
+            let is_expired = facts.live && table.ttl.is_some_and(|ttl| ttl::is_expired(table.kind, value, ttl, self.now));
+            let is_needed = facts.written != 0 && facts.stored;
             // Of what is in memory as well, memory knows better.
-            if table.ttl.is_some_and(|ttl| ttl::is_expired(table.kind, value, ttl, self.now)) && table.find((hash_key(key), key)).is_none()
-            {
-                expired.push(place.to_vec());
+            if is_expired && !is_needed && table.find((hash_key(key), key)).is_none() {
+                vain.push(place.to_vec());
             }
             true
         });
         below.swept = (next, 0);
         below.settle(read);
-        expired.iter().for_each(|place| below.store.remove(place));
+        vain.extend(listed.into_iter().filter(|place| below.is_idle(place, &self.tables)));
+        vain.iter().for_each(|place| below.store.remove(place));
         below.commit();
     }
 

@@ -82,7 +82,7 @@ impl Slot {
 }
 
 /// Bytes that a slot takes besides those of a long key or value: itself, and its place in the index.
-const PER_SLOT: usize = size_of::<Slot>() + 24;
+pub(super) const PER_SLOT: usize = size_of::<Slot>() + 24;
 /// And in the order of keys, besides another copy of the key.
 const PER_ORDERED: usize = 64;
 

@@ -137,7 +137,7 @@ fn listed(paths: &[String]) -> Vec<String> {
 }
 
 fn snap(attempt: u32, epoch: u64) -> String {
-    paths::snapshot(attempt, epoch, "count", 0)
+    paths::snapshot(attempt, epoch, "count", 0, 0)
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) fn claim(attempt: u32) -> LogEntry {
 
 pub(crate) fn state_file(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> StateFile {
     StateFile {
-        path: crate::checkpoint::paths::snapshot(attempt, epoch, uid, subtask),
+        path: crate::checkpoint::paths::snapshot(attempt, epoch, uid, subtask, 0),
         groups: KeyGroups::of_subtask(subtask, 2, 128),
         epochs: Epochs::only(epoch),
         entries: 10,

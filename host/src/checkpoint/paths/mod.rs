@@ -5,6 +5,7 @@
 //! <dir>/<job>/run-0001/log/00000000000000000042.json             an entry of the log: a claim or a manifest
 //! <dir>/<job>/run-0001/published                                 how far output is published
 //! <dir>/<job>/run-0001/state/3-41/count-0.state                  attempt 3, epoch 41, operator count, subtask 0
+//! <dir>/<job>/run-0001/state/3-41/count-0.1.part.state           the same, what there was no room for
 //! <dir>/<job>/run-0001/state/3-41/count-0.operator.state         the lists of its operator state
 //! <dir>/<job>/run-0001/state/3-41/count.broadcast.state          the operator's broadcast state
 //! <dir>/<job>/run-0001/state/3-41/count.33-41.7.merged.state     the attempt's 7th merged file: epochs 33 to 41 in one
@@ -52,6 +53,8 @@ pub enum Origin {
     Snapshot {
         /// The subtask.
         subtask: u16,
+        /// Its number among the files of the snapshot, of which there is mostly one.
+        part: u32,
     },
     /// The lists of a subtask's operator state.
     Lists {
@@ -102,9 +105,9 @@ pub fn entry(slot: u64) -> String {
     format!("log/{slot:020}.json")
 }
 
-/// The path of a subtask's snapshot, within its run.
-pub fn snapshot(attempt: u32, epoch: u64, uid: &str, subtask: u16) -> String {
-    StatePath { attempt, epoch, uid: uid.into(), origin: Origin::Snapshot { subtask } }.render()
+/// The path of a file of a subtask's snapshot, within its run. Files are numbered from 0 on.
+pub fn snapshot(attempt: u32, epoch: u64, uid: &str, subtask: u16, part: u32) -> String {
+    StatePath { attempt, epoch, uid: uid.into(), origin: Origin::Snapshot { subtask, part } }.render()
 }
 
 /// The path of operator state, within its run: of a subtask's lists, or of what is the same on all.
@@ -139,7 +142,8 @@ impl StatePath {
     pub fn render(&self) -> String {
         let (attempt, epoch, uid) = (self.attempt, self.epoch, escape(&self.uid));
         match self.origin {
-            Origin::Snapshot { subtask } => format!("state/{attempt}-{epoch}/{uid}-{subtask}.state"),
+            Origin::Snapshot { subtask, part: 0 } => format!("state/{attempt}-{epoch}/{uid}-{subtask}.state"),
+            Origin::Snapshot { subtask, part } => format!("state/{attempt}-{epoch}/{uid}-{subtask}.{part}.part.state"),
             Origin::Lists { subtask } => format!("state/{attempt}-{epoch}/{uid}-{subtask}.operator.state"),
             Origin::Broadcast => format!("state/{attempt}-{epoch}/{uid}.broadcast.state"),
             Origin::Merged { first, serial } => format!("state/{attempt}-{epoch}/{uid}.{first}-{epoch}.{serial}.merged.state"),
@@ -159,6 +163,10 @@ fn parse_state(path: &str) -> Option<StatePath> {
     let name = file.strip_suffix(".state")?;
     let (uid, origin) = if let Some(name) = name.strip_suffix(".merged") {
         parse_merged(name)?
+    } else if let Some(name) = name.strip_suffix(".part") {
+        let (name, part) = name.rsplit_once('.')?;
+        let (uid, subtask) = name.rsplit_once('-')?;
+        (uid, Origin::Snapshot { subtask: subtask.parse().ok()?, part: part.parse().ok()? })
     } else if let Some(name) = name.strip_suffix(".operator") {
         let (uid, subtask) = name.rsplit_once('-')?;
         (uid, Origin::Lists { subtask: subtask.parse().ok()? })
@@ -166,7 +174,7 @@ fn parse_state(path: &str) -> Option<StatePath> {
         (uid, Origin::Broadcast)
     } else {
         let (uid, subtask) = name.rsplit_once('-')?;
-        (uid, Origin::Snapshot { subtask: subtask.parse().ok()? })
+        (uid, Origin::Snapshot { subtask: subtask.parse().ok()?, part: 0 })
     };
     let state = StatePath { attempt, epoch, uid: unescape(uid)?, origin };
     // Leading zeros, signs, other cases of escapes and so on: only what we would write ourselves is ours.

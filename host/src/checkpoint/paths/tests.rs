@@ -9,7 +9,8 @@ fn paths_look_as_documented() {
     assert_eq!(run_dir(1), "run-0001");
     assert_eq!(run_dir(12_345), "run-12345");
     assert_eq!(entry(42), "log/00000000000000000042.json");
-    assert_eq!(snapshot(3, 41, "count", 0), "state/3-41/count-0.state");
+    assert_eq!(snapshot(3, 41, "count", 0, 0), "state/3-41/count-0.state");
+    assert_eq!(snapshot(3, 41, "count", 0, 1), "state/3-41/count-0.1.part.state");
     assert_eq!(operator_state(3, 41, "count", Some(0)), "state/3-41/count-0.operator.state");
     assert_eq!(operator_state(3, 41, "count", None), "state/3-41/count.broadcast.state");
     assert_eq!(classify("published"), RunPath::Published);
@@ -22,7 +23,7 @@ fn names_that_mean_something_to_file_systems_are_escaped() {
     assert_eq!(job_dir(".."), "%2E%2E");
     assert_eq!(job_dir("."), "%2E");
     assert_eq!(job_dir("a%b"), "a%25b");
-    assert_eq!(snapshot(1, 2, "../x", 0), "state/1-2/..%2Fx-0.state");
+    assert_eq!(snapshot(1, 2, "../x", 0, 0), "state/1-2/..%2Fx-0.state");
 }
 
 #[test]
@@ -73,6 +74,7 @@ fn names() -> impl Strategy<Value = String> {
         Just("a.1-2.3.merged".to_string()),
         Just("a.state".to_string()),
         Just("a-1.operator".to_string()),
+        Just("a-1.2.part".to_string()),
         Just("a.broadcast".to_string()),
         Just("%2F".to_string()),
     ]
@@ -80,10 +82,11 @@ fn names() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_path_says_what_it_was_made_from(attempt: u32, epoch: u64, uid in names(), subtask: u16, first: u64, serial: u64) {
-        let origin = Origin::Snapshot { subtask };
-        let expected = StatePath { attempt, epoch, uid: uid.clone(), origin };
-        prop_assert_eq!(classify(&snapshot(attempt, epoch, &uid, subtask)), RunPath::State(expected));
+    fn a_path_says_what_it_was_made_from(attempt: u32, epoch: u64, uid in names(), subtask: u16, part: u32, first: u64, serial: u64) {
+        for part in [0, part] {
+            let expected = StatePath { attempt, epoch, uid: uid.clone(), origin: Origin::Snapshot { subtask, part } };
+            prop_assert_eq!(classify(&snapshot(attempt, epoch, &uid, subtask, part)), RunPath::State(expected));
+        }
         let expected = StatePath { attempt, epoch, uid: uid.clone(), origin: Origin::Lists { subtask } };
         prop_assert_eq!(classify(&operator_state(attempt, epoch, &uid, Some(subtask))), RunPath::State(expected));
         let expected = StatePath { attempt, epoch, uid: uid.clone(), origin: Origin::Broadcast };

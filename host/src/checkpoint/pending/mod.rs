@@ -227,7 +227,9 @@ impl Epoch {
     fn check(&self, node: usize, ack: &Ack) -> Result<(), String> {
         match &ack.part {
             Part::State { files, operator_state, .. } => {
-                files.iter().try_for_each(|file| check_path(&file.path, Origin::Snapshot { subtask: ack.subtask }, ack))?;
+                (0..)
+                    .zip(files)
+                    .try_for_each(|(part, file)| check_path(&file.path, Origin::Snapshot { subtask: ack.subtask, part }, ack))?;
                 operator_state.iter().try_for_each(|file| {
                     // Broadcast state is the same on all, so the first subtask writes it.
                     let broadcast = file.subtask.is_none() && ack.subtask == 0;

@@ -350,7 +350,7 @@ fn operator_state_of_another_subtask_is_refused() {
     for wrong in [operator_state_file(3, 41, "count", 1), operator_state_file(3, 40, "count", 0), operator_state_file(2, 41, "count", 0)] {
         assert!(refused(&mut pending, lists_ack(41, 0, Some(wrong))).contains("does not belong to it"));
     }
-    let keyed = OperatorStateFile { path: paths::snapshot(3, 41, "count", 0), ..operator_state_file(3, 41, "count", 0) };
+    let keyed = OperatorStateFile { path: paths::snapshot(3, 41, "count", 0, 0), ..operator_state_file(3, 41, "count", 0) };
     assert!(refused(&mut pending, lists_ack(41, 0, Some(keyed))).contains("does not belong to it"));
     let lists = StateFile { path: paths::operator_state(3, 41, "count", Some(0)), ..state_file(3, 41, "count", 0) };
     assert!(refused(&mut pending, ack(41, "count", 0, files(vec![lists]))).contains("does not belong to it"));

@@ -57,7 +57,7 @@ impl Attempt {
 
     /// Writes the state file of the next epoch: one key of the same name.
     async fn snapshot(&self) -> StateFile {
-        let path = paths::snapshot(self.id.attempt, self.epoch, "count", 0);
+        let path = paths::snapshot(self.id.attempt, self.epoch, "count", 0, 0);
         let written = state_of(&[(self.epoch as u8, ChangeKind::Put)], self.epoch);
         self.store.put_state_file(self.id.run, &path, written.bytes.clone()).await.unwrap();
         written.at(path)
@@ -299,7 +299,7 @@ async fn the_same_commit_twice_is_one_commit() {
 #[tokio::test]
 async fn the_same_state_file_twice_is_one_file_and_another_is_refused() {
     let (_dir, store) = store().await;
-    let path = paths::snapshot(1, 1, "count", 0);
+    let path = paths::snapshot(1, 1, "count", 0, 0);
     store.put_state_file(1, &path, Bytes::from_static(b"one")).await.unwrap();
     store.put_state_file(1, &path, Bytes::from_static(b"one")).await.unwrap();
     let error = store.put_state_file(1, &path, Bytes::from_static(b"two")).await.unwrap_err();
@@ -329,7 +329,7 @@ async fn what_an_attempt_has_put_in_vain_is_collected_without_a_listing_and_what
     let mut attempt = Attempt::begin(&store).await;
     attempt.commit(4).await;
     attempt.collect().await;
-    let [own, others] = [1, 2].map(|subtask| paths::snapshot(1, 2, "count", subtask));
+    let [own, others] = [1, 2].map(|subtask| paths::snapshot(1, 2, "count", subtask, 0));
     store.put_state_file(1, &own, Bytes::from_static(b"in vain")).await.unwrap();
     std::fs::create_dir_all(run_dir(&store, 1).join(&others).parent().unwrap()).unwrap();
     std::fs::write(run_dir(&store, 1).join(&others), "late").unwrap();
@@ -547,7 +547,7 @@ async fn a_merge_that_leaves_nothing_leaves_no_file() {
     let attempt = Attempt::begin(&store).await;
     let mut inputs = Vec::new();
     for (epoch, kind) in [(1, ChangeKind::Put), (2, ChangeKind::Delete)] {
-        let (path, written) = (paths::snapshot(1, epoch, "count", 0), state_of(&[(7, kind)], epoch));
+        let (path, written) = (paths::snapshot(1, epoch, "count", 0, 0), state_of(&[(7, kind)], epoch));
         store.put_state_file(1, &path, written.bytes.clone()).await.unwrap();
         inputs.push(written.at(path));
     }
@@ -560,7 +560,7 @@ async fn a_merge_that_leaves_nothing_leaves_no_file() {
 async fn odd_names_find_their_files_again() {
     let (_dir, store) = store().await;
     for uid in ["a b", "ä/../ö", "50%", "x#1", "-", ".", "%2F"] {
-        let path = paths::snapshot(1, 1, uid, 0);
+        let path = paths::snapshot(1, 1, uid, 0, 0);
         store.put_state_file(1, &path, Bytes::from_static(b"x")).await.unwrap();
         assert!(store.list(1).await.unwrap().contains(&path), "{uid}");
         assert_eq!(store.get(1, &path).await.unwrap().unwrap(), "x");
@@ -577,13 +577,13 @@ async fn any_file_can_be_looked_into() {
     let path = |path: &str| store.run_dir(1).join(path);
     assert!(matches!(inspect(&path(&paths::entry(1))).await.unwrap(), Description::Claim(claim) if claim.attempt.attempt == 1));
     assert!(matches!(inspect(&path(&paths::entry(2))).await.unwrap(), Description::Manifest(found) if found.manifest.checkpoint == 1));
-    let state = path(&paths::snapshot(1, 1, "count", 0));
+    let state = path(&paths::snapshot(1, 1, "count", 0, 0));
     let Description::StateFile(found) = inspect(&state).await.unwrap() else { panic!("no state file") };
     assert_eq!((found.entries, found.states[0].puts, found.states[0].deletes), (1, 1, 0));
     assert_eq!((found.states[0].key_bytes, found.states[0].value_bytes), (1, 5));
     let json = serde_json::to_value(Description::StateFile(found)).unwrap();
     assert_eq!((&json["file"], &json["states"][0]["name"]), (&"state-file".into(), &"n".into()));
-    flip(&run_dir(&store, 1).join(paths::snapshot(1, 1, "count", 0)), 30);
+    flip(&run_dir(&store, 1).join(paths::snapshot(1, 1, "count", 0, 0)), 30);
     assert_eq!(inspect(&state).await.unwrap_err().kind(), Kind::Checkpoint);
     let foreign = dir.path().join("foreign");
     std::fs::write(&foreign, "hello").unwrap();
