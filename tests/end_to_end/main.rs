@@ -13,6 +13,8 @@ mod broken_checkpoint;
 #[cfg(test)]
 mod broken_job;
 #[cfg(test)]
+mod compiled;
+#[cfg(test)]
 mod cycle;
 #[cfg(test)]
 mod degraded;

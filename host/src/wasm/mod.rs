@@ -3,6 +3,7 @@
 //!
 //! An instance is a cache: what must survive, its state and outputs, is lent to it and handed back when it ends, however it ends.
 
+mod cache;
 mod call;
 mod component;
 mod describe;
