@@ -111,4 +111,6 @@ mod swap;
 #[cfg(test)]
 mod takeover;
 #[cfg(test)]
+mod teardown;
+#[cfg(test)]
 mod tools;

@@ -23,6 +23,9 @@ use super::strategy::{Next, Strategy};
 use super::swap::{Swaps, Unsettled};
 use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, OwnMetrics, Restored, Summary, discard};
 
+/// An attempt that is torn down for longer says so.
+const SLOW: Duration = Duration::from_secs(1);
+
 /// The newest attempt of the job whose checkpoints go where `plan` says; none before the first: it is older than all others.
 ///
 /// # Errors
@@ -248,16 +251,20 @@ async fn attempt(
     };
     let mut controller = Controller::new(parties, &begun, started);
     let mut ended = controller.run(taken, orders).await;
+    let slow = Notice::Lingering { attempt: begun.attempt, error: ended.as_ref().err().map(|error| error.message().into()) };
+    let torn_down = async {
+        controller.abandon(&ended).await;
+        if let Err(error) = &mut ended {
+            blame_newer(error, &store, begun.attempt).await;
+        }
+        join(running).await
+    };
+    let joined = tell_if_slow(torn_down, &slow, observer.as_ref()).await;
     (legacy.history, legacy.ending) = (std::mem::take(&mut controller.history), controller.ending.is_some());
     prepared.clone_from(&controller.prepared);
-    if !matches!(ended, Ok(Outcome::Finished)) {
-        control.cancel();
-    }
-    if let Err(error) = &mut ended {
-        blame_newer(error, &store, begun.attempt).await;
+    if let Err(error) = &ended {
         legacy.unsettled = Unsettled::of(std::mem::take(&mut controller.swaps), error.message());
     }
-    let joined = join(running).await;
     // A worker's panic has already been told as the reason, if it was one.
     let outcome = ended?;
     joined?;
@@ -375,6 +382,16 @@ fn blueprint(prepared: &Prepared, begun: &mut Begun, control: &Arc<Control>, eve
         events,
         metrics: Arc::clone(metrics),
     }
+}
+
+/// Waits for what is being torn down. If that takes long, it is told meanwhile.
+async fn tell_if_slow<T>(torn_down: impl Future<Output = T>, slow: &Notice, observer: &dyn Observer) -> T {
+    let mut torn_down = std::pin::pin!(torn_down);
+    if let Ok(done) = tokio::time::timeout(SLOW, &mut torn_down).await {
+        return done;
+    }
+    observer.notice(slow);
+    torn_down.await
 }
 
 async fn join(running: Running) -> Result<()> {

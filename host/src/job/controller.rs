@@ -153,15 +153,16 @@ impl Controller {
     /// Runs the job to its end.
     ///
     /// # Errors
-    /// What made it fail. The dataflow is still to be cancelled then.
+    /// What made it fail. The dataflow is cancelled then, as it is at any end but that of input; [`Controller::abandon`] is next.
     pub(super) async fn run(&mut self, events: UnboundedReceiver<Event>, orders: &mut UnboundedReceiver<Order>) -> Result<Outcome> {
         let ended = self.work(events, orders).await;
         match &ended {
-            Ok(Outcome::Cancelled) => self.abandon("the job was cancelled").await,
-            Ok(Outcome::Finished | Outcome::Stopped) => {}
+            Ok(Outcome::Finished) => {}
+            Ok(Outcome::Stopped) => self.control.end(),
+            Ok(Outcome::Cancelled) => self.control.cancel(),
             Err(error) => {
+                self.control.cancel();
                 self.savepoints.refuse_all(&error.clone().context("no savepoint was taken, because the attempt has failed"));
-                self.abandon("its attempt has failed").await;
             }
         }
         let ended_first = Error::new(Kind::Conflict, format!("job `{}` has ended before a savepoint was taken", self.prepared.plan.name));

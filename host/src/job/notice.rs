@@ -34,6 +34,13 @@ pub enum Notice {
         /// When the other begins.
         delay: Duration,
     },
+    /// An attempt has ended, and is not torn down yet.
+    Lingering {
+        /// Which.
+        attempt: AttemptId,
+        /// Why it has failed, if it has.
+        error: Option<String>,
+    },
     /// There are no checkpoints but the last one.
     Unchecked,
     /// Checkpoints are kept in memory.
@@ -117,6 +124,10 @@ impl fmt::Display for Notice {
             Notice::Restarting { attempt: AttemptId { attempt, .. }, error, delay } => {
                 let delay = humantime::format_duration(Duration::from_millis(delay.as_millis() as u64));
                 write!(f, "attempt {attempt} has failed, another follows in {delay}: {error}")
+            }
+            Notice::Lingering { attempt: AttemptId { attempt, .. }, error } => {
+                let failed = error.as_ref().map(|error| format!(" has failed ({error}) and")).unwrap_or_default();
+                write!(f, "attempt {attempt}{failed} waits for its workers and its last commit to end")
             }
             Notice::Unchecked => f.write_str(
                 "checkpoints are off, because [checkpoint] has no `interval`: after a failure the job begins again from where it begins now",

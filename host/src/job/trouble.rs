@@ -8,9 +8,9 @@ use crate::checkpoint::manifest::{Fate, Past};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 
-use super::Notice;
 use super::commit::Committing;
 use super::controller::{Controller, joined};
+use super::{Notice, Outcome};
 
 /// Subtasks of a node that are named in a message; of more only the number is told.
 const NAMED: usize = 3;
@@ -88,9 +88,14 @@ impl Controller {
         });
     }
 
-    /// The attempt ends with checkpoints under way, for the reason given. A commit under way is waited for, so that the next attempt
-    /// doesn't begin in the middle of it.
-    pub(super) async fn abandon(&mut self, why: &str) {
+    /// The attempt has ended, maybe with checkpoints under way. A commit under way is waited for, so that the next attempt doesn't begin in
+    /// the middle of it.
+    pub(super) async fn abandon(&mut self, ended: &Result<Outcome>) {
+        let why = match ended {
+            Ok(Outcome::Finished | Outcome::Stopped) => return,
+            Ok(Outcome::Cancelled) => "the job was cancelled",
+            Err(_) => "its attempt has failed",
+        };
         let running: Vec<u64> = self.cycle.running().map(|(epoch, _)| epoch).collect();
         running.into_iter().for_each(|epoch| self.remember(epoch, clock::now(), why));
         // Whoever is patient gives up.

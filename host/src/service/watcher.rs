@@ -38,6 +38,7 @@ impl Observer for Watcher {
                 live.last_error = Some(error.clone());
                 live.enter(JobState::Restarting);
             }
+            Notice::Lingering { error, .. } => live.last_error = error.clone().or(live.last_error.take()),
             Notice::Degraded { reason, .. } => {
                 live.reason = Some(reason.clone());
                 live.enter(JobState::Degraded);
@@ -82,7 +83,8 @@ fn happened(notice: &Notice) -> Option<Happened> {
         Notice::Swapped { .. } => Some(Happened::Swapped),
         Notice::TakenBack { .. } => Some(Happened::TakenBack),
         Notice::Kept { .. } => Some(Happened::Kept),
-        Notice::Unchecked
+        Notice::Lingering { .. }
+        | Notice::Unchecked
         | Notice::InMemory
         | Notice::FellBack { .. }
         | Notice::Discarded

@@ -10,7 +10,7 @@ use wasmtime::component::{Component, Linker};
 
 use super::cache::Cache;
 use super::guest::Guest;
-use super::limits::{STACK_BYTES, TICK, Ticks};
+use super::limits::{Deadline, Interrupt, STACK_BYTES, TICK, Ticks};
 use super::{imports, wasi};
 use crate::error::{Error, Kind, Result};
 
@@ -67,8 +67,9 @@ impl Engine {
         &self.0.linker
     }
 
-    pub(super) fn ticks(&self) -> Ticks {
-        self.0.ticks.clone()
+    /// For an instance whose calls can be interrupted so.
+    pub(super) fn deadline(&self, interrupt: Interrupt) -> Deadline {
+        Deadline::new(self.0.ticks.clone(), interrupt)
     }
 }
 
