@@ -18,6 +18,9 @@ pub(super) const STACK_BYTES: usize = 1 << 20;
 /// The unit in which a guest's time is measured.
 pub(super) const TICK: Duration = Duration::from_millis(10);
 
+/// Ticks in which a call that is interrupted may still end by itself: most do, and their instances can then be closed as at any end.
+const GRACE: u64 = 5;
+
 /// Bytes of one value in state, or of one element of a list.
 pub(super) const STATE_VALUE: usize = 16 << 20;
 /// Bytes of one field of a map.
@@ -76,8 +79,8 @@ impl Limit {
 
 /// Gives a new store its limits. That of time each call begins anew; at every tick it is looked whether the call is to end.
 pub(super) fn apply(store: &mut Store<Guest>, limits: Limits) {
-    store.epoch_deadline_callback(|guest| {
-        Ok(if guest.data().wasi.deadline.is_over() { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
+    store.epoch_deadline_callback(|mut guest| {
+        Ok(if guest.data_mut().wasi.deadline.is_over() { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
     });
     store.limiter(|guest| &mut guest.memory);
     // What a guest hands to a host function lies in its memory, so it is no more than that unless parts of it overlap.
@@ -147,7 +150,7 @@ impl Ticks {
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Ends the calls at hand, and those that follow.
+    /// Ends the calls at hand, and those that follow, unless they end by themselves within a moment.
     pub fn interrupt(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -163,16 +166,19 @@ pub(super) struct Deadline {
     ticks: Ticks,
     at: u64,
     interrupt: Interrupt,
+    /// When the call at hand was interrupted.
+    interrupted: Option<u64>,
 }
 
 impl Deadline {
     pub(super) fn new(ticks: Ticks, interrupt: Interrupt) -> Self {
-        Deadline { ticks, at: u64::MAX, interrupt }
+        Deadline { ticks, at: u64::MAX, interrupt, interrupted: None }
     }
 
     /// Begins a call that may last `allowed` ticks.
     pub(super) fn begin(&mut self, allowed: u64) {
         self.at = self.ticks.now().saturating_add(allowed);
+        self.interrupted = None;
     }
 
     /// From now on nobody interrupts calls; the limit of time still counts.
@@ -185,9 +191,10 @@ impl Deadline {
         self.interrupt.is_due()
     }
 
-    /// Whether the call is to end: it has lasted too long, or is interrupted.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_interrupted() || self.ticks.now() >= self.at
+    /// Whether the call is to end: it has lasted too long, or was interrupted and has not ended by itself since.
+    pub(super) fn is_over(&mut self) -> bool {
+        let now = self.ticks.now();
+        now >= self.at || self.is_interrupted() && now >= *self.interrupted.get_or_insert(now) + GRACE
     }
 }
 
