@@ -24,12 +24,13 @@ const MAX_SYNTAX_ERRORS: usize = 10;
 pub(super) struct Defaults {
     pub(super) checkpoint: Draft,
     pub(super) restart: Restart,
+    pub(super) state: state::Defaults,
 }
 
 impl Defaults {
     /// Without a host file.
     pub(super) fn new() -> Self {
-        Defaults { checkpoint: Draft::new(), restart: Restart::default() }
+        Defaults { checkpoint: Draft::new(), restart: Restart::default(), state: state::Defaults::default() }
     }
 }
 
@@ -46,6 +47,8 @@ pub(super) fn read_host(faults: &Faults, base: &Path) -> Option<Defaults> {
         job.finish();
     }
     read_checkpoint(&mut root, base, &mut defaults.checkpoint);
+    // Whether there are checkpoints is known from the job file.
+    defaults.state = state::read(&mut root, base, defaults.state, true);
     root.finish();
     Some(defaults)
 }
@@ -57,11 +60,11 @@ pub(super) fn read(faults: &Faults, base: &Path, defaults: Defaults, overrides: 
     if !format_is_known(&mut root) {
         return None;
     }
-    let Defaults { mut checkpoint, restart } = defaults;
+    let Defaults { mut checkpoint, restart, state } = defaults;
     let job = job(&mut root, &restart, overrides);
     read_checkpoint(&mut root, base, &mut checkpoint);
     let checkpoint = checkpoint.finish(base);
-    let state = state::read(&mut root, base, checkpoint.interval.is_some());
+    let state = state::read(&mut root, base, state, checkpoint.interval.is_some());
     let drafts = nodes::read(&mut root, base, &state);
     root.finish();
     let name = job.as_ref().and_then(|job| job.name.clone());
@@ -77,7 +80,7 @@ pub(super) fn read(faults: &Faults, base: &Path, defaults: Defaults, overrides: 
         max_parallelism,
         restart,
         checkpoint,
-        state_dir: state.dir,
+        state_dir: state.dir.unwrap_or_else(|| base.join("local-state")),
         nodes: nodes?,
     })
 }
