@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
         Command::Events(job) => history::events(job, args.output),
         Command::Logs(command) => history::logs(command, args.output),
         Command::Savepoint(command) => savepoints::run(command, args.output),
-        Command::Checkpoints { job, host } => checkpoints(job, host, &args),
+        Command::Checkpoints { job, checkpoint, host } => checkpoints(job, *checkpoint, host, &args),
         Command::Completions { shell } => completions(*shell),
     };
     ExitCode::from(done.unwrap_or_else(|error| failure::tell(&error, args.output)))
@@ -124,7 +124,7 @@ fn inspect(file: &Location, output: Output) -> Result<u8> {
 
 /// A directory is the job's own, below that of all jobs; a name that is neither of a directory nor of a file is taken for a host's job; and
 /// everything else for a job file.
-fn checkpoints(job: &Location, host: &HostArgs, args: &Args) -> Result<u8> {
+fn checkpoints(job: &Location, only: Option<u64>, host: &HostArgs, args: &Args) -> Result<u8> {
     let listing = match job {
         Location::Path(file) if file.is_dir() => job::checkpoints_in(job)?,
         Location::Path(name) if !file_is_meant(name) => history::checkpoints(&name.to_string_lossy(), host)?,
@@ -133,6 +133,10 @@ fn checkpoints(job: &Location, host: &HostArgs, args: &Args) -> Result<u8> {
             job::checkpoints(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name)?
         }
         bucket => job::checkpoints_in(bucket)?,
+    };
+    let listing = match only {
+        Some(checkpoint) => checkpoints::only(listing, checkpoint)?,
+        None => listing,
     };
     match args.output {
         Output::Json => console::print(&json(&listing)?)?,

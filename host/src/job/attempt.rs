@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::checkpoint::decide::RestorePoint;
-use crate::checkpoint::manifest::History;
+use crate::checkpoint::manifest::{History, Streak};
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running, Splits};
@@ -150,6 +150,8 @@ struct Legacy {
 /// The store of the job's checkpoints.
 async fn open(plan: &Plan, claimer: u64) -> Result<Store> {
     let settings = &plan.checkpoint;
+    /// What has failed since the last good one; none: that is in the run's note, if anywhere.
+    streak: Option<Streak>,
     let store = Store::open(&settings.dir, &settings.access, &plan.name).await?;
     let store = store.with_memory_threshold(settings.memory_threshold).claiming_as(claimer);
     match &settings.local_recovery {
@@ -245,6 +247,10 @@ async fn attempt(
         store: store.clone(),
         control: Arc::clone(&control),
         metrics: Arc::clone(&metrics),
+    let streak = match legacy.streak.take() {
+        Some(streak) => streak,
+        None => recall(&store, &begun, &mut legacy.history).await,
+    };
         observer: Arc::clone(observer),
         history: std::mem::take(&mut legacy.history),
         swaps,
@@ -260,6 +266,7 @@ async fn attempt(
         join(running).await
     };
     let joined = tell_if_slow(torn_down, &slow, observer.as_ref()).await;
+        streak,
     (legacy.history, legacy.ending) = (std::mem::take(&mut controller.history), controller.ending.is_some());
     prepared.clone_from(&controller.prepared);
     if let Err(error) = &ended {
@@ -274,6 +281,7 @@ async fn attempt(
             uid: node.uid.clone(),
             kind: node.kind.name(),
             records_in: counts.records_in,
+    legacy.streak = Some(controller.cycle.streak().clone());
             records_out: counts.records_out,
             records_failed: counts.records_failed,
             own: metrics.own(index),
@@ -313,6 +321,23 @@ async fn settle(store: &Store, prepared: &mut Arc<Prepared>, observer: &Arc<dyn 
 fn nothing_done(plan: &Plan, attempt: AttemptId, outcome: Outcome, started: Instant) -> Summary {
     let node = |node: &crate::plan::Node| NodeTotals {
         uid: node.uid.clone(),
+/// What is noted of checkpoints that have failed: into `history`, and what has failed since the last good one. Nothing depends on it.
+async fn recall(store: &Store, begun: &Begun, history: &mut History) -> Streak {
+    let run = begun.attempt.run;
+    let reason = match store.failed(run).await {
+        Ok(None) => return Streak::default(),
+        Ok(Some(Ok(failed))) => {
+            let streak = failed.streak_after(begun.point.as_ref().map(|point| &point.manifest).filter(|good| good.attempt.run == run));
+            failed.checkpoints.into_iter().for_each(|past| history.add(past));
+            return streak;
+        }
+        Ok(Some(Err(reason))) => reason,
+        Err(error) => error.message().into(),
+    };
+    tracing::warn!("which checkpoints have failed before is not known: {reason}");
+    Streak::default()
+}
+
         kind: node.kind.name(),
         records_in: 0,
         records_out: 0,

@@ -1,5 +1,6 @@
 //! What a run of a job was, told at its end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -128,10 +129,12 @@ pub struct Progress {
 }
 
 /// How a job's checkpoints fare. It is degraded while the newest has failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// How many have failed since the last good one.
+    /// How many have failed since the last good one, in whatever attempt.
     pub failed_in_a_row: u64,
     /// The last good one's number, and how long ago it was committed. The attempt may have begun from it.
     pub last_good: Option<(u64, Duration)>,
 }
+    /// Why the newest has, if it has.
+    pub reason: Option<Arc<str>>,

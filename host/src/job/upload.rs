@@ -88,6 +88,7 @@ impl Upload {
         let took = SnapshotPart {
             operator: self.uid,
             subtask,
+            files: (file.iter().len() + operator_state.len()) as u64,
             bytes: file.iter().map(|file| file.bytes).chain(operator_state.iter().map(|file| file.bytes)).sum(),
             aligned_us: micros(cost.aligned),
             froze_us: micros(cost.froze),

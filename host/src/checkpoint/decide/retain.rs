@@ -66,7 +66,7 @@ fn classify<'a>(listed: &'a [String], result: &mut Superseded) -> Vec<(&'a str, 
     let mut states = Vec::new();
     for path in listed {
         match paths::classify(path) {
-            RunPath::Entry(_) | RunPath::Published => {}
+            RunPath::Entry(_) | RunPath::Published | RunPath::Failed => {}
             RunPath::State(state) => states.push((path.as_str(), state)),
             RunPath::Foreign => result.foreign.push(path.clone()),
         }
