@@ -20,6 +20,7 @@ use super::fallback::FellBack;
 use super::prepare::Prepared;
 use super::settle::Settled;
 use super::strategy::{Next, Strategy};
+use super::summary::FailedAttempts;
 use super::swap::{Swaps, Unsettled};
 use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, OwnMetrics, Restored, Summary, discard};
 
@@ -47,13 +48,26 @@ async fn newest(store: &Store) -> Result<AttemptId> {
 /// # Errors
 /// What made it fail.
 pub async fn attempts(
-    mut prepared: Arc<Prepared>,
+    prepared: Arc<Prepared>,
     options: &Options,
     observer: Arc<dyn Observer>,
     orders: &mut UnboundedReceiver<Order>,
 ) -> Result<Summary> {
+    let mut failed = FailedAttempts::default();
+    let ended = until_the_last(prepared, options, observer, orders, &mut failed).await;
+    failed.told_with(ended)
+}
+
+/// Runs attempts to the job's end; all but the last one are added to `failed`.
+async fn until_the_last(
+    mut prepared: Arc<Prepared>,
+    options: &Options,
+    observer: Arc<dyn Observer>,
+    orders: &mut UnboundedReceiver<Order>,
+    failed: &mut FailedAttempts,
+) -> Result<Summary> {
     let mut strategy = Strategy::new(prepared.plan.restart.clone());
-    let (mut failures, mut legacy) = (Vec::new(), Legacy { claimer: clock::entropy(), ..Legacy::default() });
+    let mut legacy = Legacy { claimer: clock::entropy(), ..Legacy::default() };
     if prepared.plan.checkpoint.interval.is_none() {
         observer.notice(&Notice::Unchecked);
     }
@@ -67,7 +81,7 @@ pub async fn attempts(
                 if summary.outcome == Outcome::Cancelled {
                     discard(&prepared, summary.attempt, legacy.claimer, &*observer).await;
                 }
-                return Ok(Summary { failures, ..summary });
+                return Ok(summary);
             }
             Err(error) => error,
         };
@@ -83,7 +97,7 @@ pub async fn attempts(
                 Next::Fail(reason) => return Err(for_good(error, reason)),
             },
         };
-        failures.push(FailedAttempt { attempt, time: clock::wall_text(), error: error.message().into() });
+        failed.add(FailedAttempt { attempt, time: clock::wall_text(), error: error.message().into() });
         observer.notice(&Notice::Restarting { attempt, error: error.message().into(), delay });
         match pause(delay, &prepared.plan.name, orders).await {
             None => {}
@@ -95,8 +109,7 @@ pub async fn attempts(
                     Some(attempt) => discard(&prepared, attempt, legacy.claimer, &*observer).await,
                     None => discard_cancelled(&prepared, options, &*observer).await,
                 }
-                let summary = nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
-                return Ok(Summary { failures, ..summary });
+                return Ok(nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now()));
             }
         }
     }
@@ -137,6 +150,8 @@ struct Legacy {
     attempt: Option<AttemptId>,
     /// Checkpoints of the run.
     history: History,
+    /// What has failed since the last good one; none: that is in the run's note, if anywhere.
+    streak: Option<Streak>,
     /// Whether it has been told to end.
     ending: bool,
     /// A swap that it was in the middle of.
@@ -150,8 +165,6 @@ struct Legacy {
 /// The store of the job's checkpoints.
 async fn open(plan: &Plan, claimer: u64) -> Result<Store> {
     let settings = &plan.checkpoint;
-    /// What has failed since the last good one; none: that is in the run's note, if anywhere.
-    streak: Option<Streak>,
     let store = Store::open(&settings.dir, &settings.access, &plan.name).await?;
     let store = store.with_memory_threshold(settings.memory_threshold).claiming_as(claimer);
     match &settings.local_recovery {
@@ -234,6 +247,10 @@ async fn attempt(
         Some(restored) => Notice::Resuming { attempt: begun.attempt, restored: restored.clone() },
         None => Notice::Starting { attempt: begun.attempt },
     });
+    let streak = match legacy.streak.take() {
+        Some(streak) => streak,
+        None => recall(&store, &begun, &mut legacy.history).await,
+    };
     let control = Arc::new(Control::default());
     let metrics = Arc::new(Metrics::new(plan.nodes.len(), plan.parallelism));
     let (events, taken) = unbounded_channel();
@@ -247,12 +264,9 @@ async fn attempt(
         store: store.clone(),
         control: Arc::clone(&control),
         metrics: Arc::clone(&metrics),
-    let streak = match legacy.streak.take() {
-        Some(streak) => streak,
-        None => recall(&store, &begun, &mut legacy.history).await,
-    };
         observer: Arc::clone(observer),
         history: std::mem::take(&mut legacy.history),
+        streak,
         swaps,
     };
     let mut controller = Controller::new(parties, &begun, started);
@@ -266,8 +280,8 @@ async fn attempt(
         join(running).await
     };
     let joined = tell_if_slow(torn_down, &slow, observer.as_ref()).await;
-        streak,
     (legacy.history, legacy.ending) = (std::mem::take(&mut controller.history), controller.ending.is_some());
+    legacy.streak = Some(controller.cycle.streak().clone());
     prepared.clone_from(&controller.prepared);
     if let Err(error) = &ended {
         legacy.unsettled = Unsettled::of(std::mem::take(&mut controller.swaps), error.message());
@@ -281,7 +295,6 @@ async fn attempt(
             uid: node.uid.clone(),
             kind: node.kind.name(),
             records_in: counts.records_in,
-    legacy.streak = Some(controller.cycle.streak().clone());
             records_out: counts.records_out,
             records_failed: counts.records_failed,
             own: metrics.own(index),
@@ -294,6 +307,7 @@ async fn attempt(
         signal: controller.signal().filter(|_| outcome == Outcome::Stopped),
         restored,
         failures: Vec::new(),
+        failed_attempts: 0,
         parallelism: plan.parallelism,
         seconds: (clock::now() - started).as_secs_f64(),
         cpu_seconds: clock::cpu().as_secs_f64(),
@@ -307,20 +321,6 @@ async fn attempt(
     })
 }
 
-/// Which component the job goes on with, if the attempt before was in the middle of a swap. Returns what is left of that.
-async fn settle(store: &Store, prepared: &mut Arc<Prepared>, observer: &Arc<dyn Observer>, legacy: &mut Legacy) -> Result<Swaps> {
-    let named = match &legacy.unsettled {
-        Some(unsettled) => unsettled.is_named(store).await?,
-        None => return Ok(Swaps::None),
-    };
-    let unsettled = legacy.unsettled.take();
-    Ok(unsettled.map_or(Swaps::None, |unsettled| unsettled.settle(named, prepared, observer.as_ref())))
-}
-
-/// Of an attempt that had nothing left to do, because the one before it has failed after the last commit, or that was not to begin.
-fn nothing_done(plan: &Plan, attempt: AttemptId, outcome: Outcome, started: Instant) -> Summary {
-    let node = |node: &crate::plan::Node| NodeTotals {
-        uid: node.uid.clone(),
 /// What is noted of checkpoints that have failed: into `history`, and what has failed since the last good one. Nothing depends on it.
 async fn recall(store: &Store, begun: &Begun, history: &mut History) -> Streak {
     let run = begun.attempt.run;
@@ -338,6 +338,20 @@ async fn recall(store: &Store, begun: &Begun, history: &mut History) -> Streak {
     Streak::default()
 }
 
+/// Which component the job goes on with, if the attempt before was in the middle of a swap. Returns what is left of that.
+async fn settle(store: &Store, prepared: &mut Arc<Prepared>, observer: &Arc<dyn Observer>, legacy: &mut Legacy) -> Result<Swaps> {
+    let named = match &legacy.unsettled {
+        Some(unsettled) => unsettled.is_named(store).await?,
+        None => return Ok(Swaps::None),
+    };
+    let unsettled = legacy.unsettled.take();
+    Ok(unsettled.map_or(Swaps::None, |unsettled| unsettled.settle(named, prepared, observer.as_ref())))
+}
+
+/// Of an attempt that had nothing left to do, because the one before it has failed after the last commit, or that was not to begin.
+fn nothing_done(plan: &Plan, attempt: AttemptId, outcome: Outcome, started: Instant) -> Summary {
+    let node = |node: &crate::plan::Node| NodeTotals {
+        uid: node.uid.clone(),
         kind: node.kind.name(),
         records_in: 0,
         records_out: 0,
@@ -352,6 +366,7 @@ async fn recall(store: &Store, begun: &Begun, history: &mut History) -> Streak {
         signal: None,
         restored: None,
         failures: Vec::new(),
+        failed_attempts: 0,
         parallelism: plan.parallelism,
         seconds: (clock::now() - started).as_secs_f64(),
         cpu_seconds: clock::cpu().as_secs_f64(),
