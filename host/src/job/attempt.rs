@@ -449,3 +449,34 @@ fn restored(point: &RestorePoint, settled: &Settled) -> Restored {
         left_out: settled.left_out.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::job::Progress;
+
+    /// Passes on that it was told something.
+    struct Told(Mutex<Option<oneshot::Sender<Notice>>>);
+
+    impl Observer for Told {
+        fn notice(&self, notice: &Notice) {
+            let told = self.0.lock().unwrap().take().expect("it is told once");
+            told.send(notice.clone()).unwrap();
+        }
+
+        fn progress(&self, _: &Progress) {}
+    }
+
+    #[tokio::test]
+    async fn what_takes_long_to_be_torn_down_is_told_meanwhile() {
+        let (told, is_told) = oneshot::channel();
+        let slow = Notice::Lingering { attempt: AttemptId { run: 1, attempt: 7 }, error: Some("no disk".into()) };
+        // It comes to its end only because it was told.
+        let noticed = tell_if_slow(is_told, &slow, &Told(Mutex::new(Some(told)))).await.unwrap();
+        assert_eq!(noticed.to_string(), "attempt 7 has failed (no disk) and waits for its workers and its last commit to end");
+        let (told, _) = oneshot::channel();
+        tell_if_slow(std::future::ready(()), &slow, &Told(Mutex::new(Some(told)))).await;
+    }
+}
