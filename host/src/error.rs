@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 /// The host's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -154,12 +156,21 @@ struct Inner {
     problems: Vec<Problem>,
     record: Option<RecordId>,
     for_people: bool,
+    details: Map<String, Value>,
 }
 
 impl Error {
     /// An error of `kind` whose `message` says in one line what went wrong, naming the job, operator, record or setting.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, message: message.into(), help: None, problems: Vec::new(), record: None, for_people: false }))
+        Error(Box::new(Inner {
+            kind,
+            message: message.into(),
+            help: None,
+            problems: Vec::new(),
+            record: None,
+            for_people: false,
+            details: Map::new(),
+        }))
     }
 
     /// All faults found in a job file, at once.
@@ -168,7 +179,9 @@ impl Error {
             [only] => format!("{}:{}: {}", only.file.display(), only.line(), only.message),
             many => format!("{} problems in {}", many.len(), many.first().map(|p| p.file.display().to_string()).unwrap_or_default()),
         };
-        Error(Box::new(Inner { kind: Kind::Config, message, help: None, problems, record: None, for_people: false }))
+        let mut error = Error::new(Kind::Config, message);
+        error.0.problems = problems;
+        error
     }
 
     /// Adds what to do about it.
@@ -180,6 +193,12 @@ impl Error {
     /// Adds a remark to the message.
     pub fn note(mut self, remark: impl fmt::Display) -> Self {
         self.0.message = format!("{} ({remark})", self.0.message);
+        self
+    }
+
+    /// Adds what more programs are told, under a name of its own.
+    pub fn detail(mut self, name: &str, value: Value) -> Self {
+        self.0.details.insert(name.into(), value);
         self
     }
 
@@ -227,6 +246,11 @@ impl Error {
     /// What to do about it.
     pub fn help_text(&self) -> Option<&str> {
         self.0.help.as_deref()
+    }
+
+    /// What more programs are told, by name.
+    pub fn details(&self) -> &Map<String, Value> {
+        &self.0.details
     }
 
     /// Faults in the job file, if it is about those.

@@ -238,3 +238,81 @@ fn what_checkpoints_that_took_too_long_have_brought_is_in_the_next_one() {
     place.run(&["-p", "3"]).succeeds().says(&["resuming run 1 from checkpoint "]);
     sums::check(&place.lines("out"), &[input]);
 }
+
+/// Of the failed checkpoints that are listed those that were late: attempt, number, and for which operators there are snapshots.
+fn listed_as_late(place: &Place) -> Vec<(u64, u64, BTreeSet<String>)> {
+    let listed = place.cofferdam(&["checkpoints", "job.toml", "--output", "json"]).succeeds().json();
+    assert_eq!((&listed["broken"], &listed["foreign"]), (&serde_json::json!([]), &serde_json::json!([])));
+    let checkpoints = listed["checkpoints"].as_array().expect("checkpoints").clone();
+    let is_late =
+        |one: &Value| one["state"] == "failed" && one["reason"].as_str().is_some_and(|reason| reason.contains("`timeout` is over"));
+    let told = |one: &Value| {
+        let parts = one["snapshots"].as_array().cloned().unwrap_or_default();
+        let operators = parts.iter().filter_map(|part| part["operator"].as_str().map(str::to_owned)).collect();
+        (one["attempt"].as_u64().expect("an attempt"), one["checkpoint"].as_u64().expect("a number"), operators)
+    };
+    checkpoints.iter().filter(|one| is_late(one)).map(told).collect()
+}
+
+#[test]
+fn checkpoints_whose_failure_ends_the_job_are_listed_and_the_next_manifest_remembers_them() {
+    let input = sums::input(&mut Random::new(37), 0, 8000);
+    let settings = "interval = \"50ms\"\ntimeout = \"400ms\"\ntolerable-failures = 1";
+    let place = Place::new(&with_a_slow_record(settings, LONG, &input));
+    place.write_lines("input.txt", &input);
+    let ended = place.run(&["-p", "2"]).ends_with(1).says(&["(2 have failed in a row, and `tolerable-failures` is 1)"]);
+    println!("{}", ended.stderr);
+    let late = listed_as_late(&place);
+    assert!(late.len() >= 2, "{late:?}");
+    let (_, number, _) = &late[late.len() - 1];
+    assert!(ended.stderr.contains(&format!("checkpoint {number} has failed")));
+    let text = place.cofferdam(&["checkpoints", "job.toml", "--checkpoint", &number.to_string()]).succeeds().stdout;
+    assert!(text.contains("`timeout` is over") && text.contains("`slow`"), "{text}");
+    place.cofferdam(&["checkpoints", "job.toml", "--checkpoint", "99999"]).ends_with(5).says(&["nothing is known of a checkpoint 99999"]);
+
+    // Only the last checkpoint is taken then, so all of them are among those that it remembers.
+    place.set_job(&with_a_slow_record("interval = \"1h\"", 0, &input));
+    place.run(&["-p", "2"]).succeeds();
+    let places = |late: &[(u64, u64, BTreeSet<String>)]| late.iter().map(|(attempt, number, _)| (*attempt, *number)).collect::<Vec<_>>();
+    assert_eq!(places(&listed_as_late(&place)), places(&late));
+    std::fs::remove_file(place.run_dir(1).join("failed.json")).expect("there is a note");
+    assert_eq!(places(&listed_as_late(&place)), places(&late));
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn a_note_of_failed_checkpoints_that_is_broken_is_named_and_keeps_nobody_from_going_on() {
+    let input = sums::input(&mut Random::new(38), 0, 2000);
+    let place = place("interval = \"20ms\"", "rate = 2000", &input);
+    let mut running = place.start(&[]);
+    running.wait_until("a checkpoint", || place.newest(1) >= 1);
+    running.kill();
+    place.write("checkpoints/job/run-0001/failed.json", "{");
+    place.run(&[]).succeeds().says(&["which checkpoints have failed before is not known"]);
+    let text = place.cofferdam(&["checkpoints", "job.toml"]).succeeds().stdout;
+    assert!(text.contains("broken: ") && text.contains("run-0001/failed.json: "), "{text}");
+    sums::check(&place.lines("out"), &[input]);
+}
+
+/// Each takes as long as it says, however fast the machine is.
+#[test]
+fn a_record_that_takes_two_intervals_fails_fewer_checkpoints_in_a_row_than_are_tolerated() {
+    let input = sums::input(&mut Random::new(39), 0, 4000);
+    let settings = "interval = \"2s\"\ntimeout = \"1s\"\ntolerable-failures = 5";
+    let slow = &input[input.len() / 2];
+    let job = JobFile::new("20ms")
+        .checkpoint(&format!("{settings}\ndir = \"checkpoints\""))
+        .source("lines", &format!("{SOURCE}rate = 1000"))
+        .operator("slow", "fixture-slow", &["lines"], &format!("config = {{ sleep = 4000, on = {slow:?} }}"))
+        .operator("pairs", "fixture-pairs", &["slow"], "")
+        .operator("totals", "fixture-sum", &["pairs"], "")
+        .file_sink("out", &["totals"]);
+    let place = Place::new(&job);
+    place.write_lines("input.txt", &input);
+    let ended = place.run(&["-p", "2", "--output", "json"]).succeeds();
+    let failed = ended.json()["failed-checkpoints"].as_u64().expect("a count");
+    assert!((1..=5).contains(&failed), "{failed} failed\n{}", ended.stderr);
+    assert!(waits_for_the_slow_record(&ended.stderr) && ended.stderr.contains("healthy again: checkpoint "), "{}", ended.stderr);
+    assert_eq!(listed_as_late(&place).len() as u64, failed);
+    sums::check(&place.lines("out"), &[input]);
+}

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{Place, Random, Running};
+use crate::harness::{JobFile, Place, Random, Running};
 use crate::sums;
 
 fn place(settings: &str, restart: &str, input: &[String]) -> Place {
@@ -124,4 +124,40 @@ fn a_job_that_is_to_stop_and_fails_is_not_begun_again() {
     running.signal("INT");
     running.signal("CONT");
     running.wait().ends_with(6).says(&["checkpoint ", " has failed: ", "(not tried again: it was "]);
+}
+
+/// Nothing is ever stored, since no barrier is passed.
+#[test]
+fn a_host_counts_failures_over_attempts_and_its_own_restarts_until_a_checkpoint_is_committed() {
+    let job = |config: &str| {
+        JobFile::new("20ms")
+            .checkpoint("interval = \"50ms\"\ntimeout = \"200ms\"\ndir = \"checkpoints\"")
+            .restart("strategy = \"fixed-delay\"\nattempts = 1000000\ndelay = \"10ms\"")
+            .source("lines", "type = \"file\"\npath = \"input.txt\"\nrate = 20")
+            .operator("life", "fixture-life", &["lines"], &format!("config = {{ {config} }}\nlimits = {{ time = \"1h\" }}"))
+            .file_sink("out", &["life"])
+    };
+    let place = Place::new(&job("sleeps_at = 1"));
+    place.write_lines("input.txt", (0..200).map(|number| number.to_string()));
+    let in_a_row = |details: &serde_json::Value| details["checkpoints"]["failed-in-a-row"].as_u64().unwrap_or(0);
+    let is_degraded = |details: &serde_json::Value| {
+        let reason = details["checkpoints"]["reason"].as_str().unwrap_or_default();
+        details["state"] == "DEGRADED" && reason.contains("`timeout` is over") && reason.contains("`life`")
+    };
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    let before = host.wait_until("job", "degraded in its fourth attempt", |details| is_degraded(details) && in_a_row(details) >= 3);
+    assert!(before["attempt"].as_u64() >= Some(in_a_row(&before)), "one fails in each attempt: {before}");
+    host.kill();
+    host = place.host();
+    let after = host.wait_until("job", "degraded again", is_degraded);
+    // The newest may not have been noted yet.
+    assert!(in_a_row(&after) + 1 >= in_a_row(&before), "{after}");
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    place.set_job(&job(""));
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    let healthy = host.wait_until("job", "a good checkpoint", |details| details["checkpoints"]["completed"].as_u64() > Some(0));
+    assert_eq!((in_a_row(&healthy), &healthy["checkpoints"]["reason"]), (0, &serde_json::Value::Null), "{healthy}");
+    host.end().succeeds();
 }

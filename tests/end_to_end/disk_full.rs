@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::harness::{JobFile, Place, Random, assert_lines};
+use crate::harness::{JobFile, Place, Random, assert_lines, until};
 use crate::sums;
 
 /// A small file system, unmounted when dropped.
@@ -30,6 +30,13 @@ impl Disk {
                 None
             }
         }
+    }
+
+    /// Makes it read-only, or writable again. Files that are just being written put that off.
+    fn remount(&self, how: &str) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,{how}")]).arg(&self.0);
+        until(how, || mount.output().expect("it was mounted by the same").status.success().then_some(()));
     }
 
     fn make_room(&self) {
@@ -75,6 +82,46 @@ fn no_room_for_checkpoints_is_waited_out_where_failures_are_tolerated() {
     println!("{}", ended.stderr);
     assert_eq!(ended.json()["failures"], serde_json::json!([]));
     sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn a_file_system_that_is_read_only_for_a_while_degrades_the_job_and_costs_nothing() {
+    let input = sums::input(&mut Random::new(15), 0, 40_000);
+    let job = sums::job(&format!("{SOURCE}rate = 8000"));
+    let place = Place::new(&job.checkpoint("interval = \"40ms\"\ntolerable-failures = 1000\ndir = \"checkpoints\""));
+    let Some(disk) = Disk::mount(place.path("checkpoints"), 3 << 10) else { return };
+    place.write_lines("input.txt", &input);
+    let mut running = place.start(&["-p", "2", "--output", "json"]);
+    running.wait_until("some checkpoints", || place.newest(1) >= 3);
+    disk.remount("ro");
+    running.wait_for_stderr("degraded: checkpoint ");
+    let newest = place.newest(1);
+    disk.remount("rw");
+    running.wait_for_stderr("healthy again: checkpoint ");
+    let ended = running.wait().succeeds().says(&["Read-only file system"]);
+    println!("{}", ended.stderr);
+    assert_eq!(ended.json()["failures"], serde_json::json!([]));
+    assert!(place.newest(1) > newest);
+    sums::check(&place.lines("out"), &[input]);
+}
+
+#[test]
+fn attempts_without_room_for_output_follow_each_other_until_there_is_some() {
+    let restart = "strategy = \"fixed-delay\"\nattempts = 1000000\ndelay = \"10ms\"";
+    let source = format!("{SOURCE}rate = 20000");
+    let place = Place::new(&JobFile::new("20ms").restart(restart).source("lines", &source).file_sink("out", &["lines"]));
+    let Some(disk) = Disk::mount(place.path("out"), 200) else { return };
+    let input: Vec<String> = (0..20_000).map(|number| format!("{number:050}")).collect();
+    place.write_lines("input.txt", &input);
+    let mut running = place.start(&["-p", "2", "--output", "json"]);
+    running.wait_for_stderr("attempt 2 has failed, another follows in 10ms: sink `out`");
+    disk.make_room();
+    let ended = running.wait().succeeds();
+    let summary = ended.json();
+    let (failures, count) = (summary["failures"].as_array().expect("failures"), summary["failed-attempts"].as_u64());
+    assert!(count >= Some(2) && failures.len() as u64 == count.unwrap_or(0).min(20), "{summary}");
+    assert!(failures.iter().all(|failed| failed["error"].as_str().is_some_and(|error| error.contains("No space left"))), "{summary}");
+    assert_lines(place.lines("out"), input, "in the same process");
 }
 
 #[test]

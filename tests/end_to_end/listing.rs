@@ -41,6 +41,18 @@ fn the_checkpoints_of_all_runs_are_listed_with_what_they_took() {
         assert!(text.contains(part), "{part} is missing in:\n{text}");
     }
     assert!(!text.contains("because"), "nothing has failed:\n{text}");
+    // Of one that is chosen the details are shown, and nothing else.
+    let oldest = &place.manifests(2)[0];
+    let text = place.cofferdam(&["checkpoints", "job.toml", "--checkpoint", &oldest.checkpoint.to_string()]).succeeds().stdout;
+    assert!(text.contains(&format!("snapshots of checkpoint {}:", oldest.checkpoint)), "{text}");
+    let parts = oldest.json["snapshots"].as_array().unwrap();
+    let count = |field: &str| parts.iter().filter_map(|part| part[field].as_u64()).sum::<u64>();
+    let of_its_epoch = |files: &serde_json::Value| {
+        let files = files.as_array().cloned().unwrap_or_default();
+        files.iter().filter(|file| file["epochs"]["first"] == oldest.checkpoint).count() as u64
+    };
+    let files: u64 = oldest.json["operators"].as_array().unwrap().iter().map(|operator| of_its_epoch(&operator["files"])).sum();
+    assert_eq!(count("files"), files, "{parts:?}");
 }
 
 #[test]

@@ -15,6 +15,8 @@ mod broken_checkpoint;
 #[cfg(test)]
 mod broken_job;
 #[cfg(test)]
+mod compiled;
+#[cfg(test)]
 mod components;
 #[cfg(test)]
 mod cycle;
@@ -132,6 +134,8 @@ mod swap_flights;
 mod swap_told;
 #[cfg(test)]
 mod takeover;
+#[cfg(test)]
+mod teardown;
 #[cfg(test)]
 mod tools;
 #[cfg(test)]

@@ -44,7 +44,14 @@ fn attempts_that_fail_are_followed_by_others_and_nothing_is_lost() {
 #[test]
 fn attempts_come_to_an_end() {
     let place = place(&job("fixture-relapse", "strategy = \"fixed-delay\"\nattempts = 2\ndelay = \"1ms\"", "rate = 20000", ""));
-    place.run(&[]).ends_with(1).says(&["panicked: this is attempt 3", "(not tried again: it was begun again 2 times)"]);
+    let ended = place.run(&["--output", "json"]).ends_with(1).says(&["attempt 2 has failed, another follows in 1ms"]);
+    let told = ended.json();
+    let error = told["error"]["message"].as_str().expect("an error");
+    assert!(error.contains("panicked: this is attempt 3") && error.ends_with("(not tried again: it was begun again 2 times)"), "{error}");
+    let failures = told["failures"].as_array().expect("those before it");
+    let errors: Vec<_> = failures.iter().filter_map(|failed| failed["error"].as_str()).collect();
+    assert!(errors.len() == 2 && (1..).zip(&errors).all(|(n, error)| error.contains(&format!("this is attempt {n}"))), "{errors:?}");
+    assert_eq!(told["failed-attempts"], 2);
     place.set_job(&job("fixture-relapse", "strategy = \"none\"", "", ""));
     place.run(&[]).succeeds();
     assert_lines(place.lines("out"), input(), "once the job is run again");

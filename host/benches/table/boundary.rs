@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cofferdam::plan::{Limits, OnError};
 use cofferdam::record::{AttemptId, Batch, Outbox, Shape, hash_key};
 use cofferdam::state::SubtaskState;
-use cofferdam::wasm::{Component, Context, Engine, GuestLog, Instance};
+use cofferdam::wasm::{Component, Context, Engine, GuestLog, Instance, Interrupt};
 
 use crate::{Row, best};
 
@@ -32,6 +32,7 @@ pub(crate) fn instance(name: &str, config: &str, shape: Shape) -> Instance {
         environment: [].into(),
         log: GuestLog::new(name, 0, 100),
         metrics: Arc::default(),
+        interrupt: Interrupt::default(),
     };
     let state = SubtaskState::new(&component.descriptor().states, 128);
     let outputs = component.descriptor().outputs.iter().map(|_| Outbox::new(shape)).collect();

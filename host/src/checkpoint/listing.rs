@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::log::Log;
-use super::manifest::{Past, SnapshotPart};
+use super::manifest::{FailedCheckpoints, Fate, Past};
 use super::paths::{self, RunPath};
 use crate::record::AttemptId;
 
@@ -32,8 +32,6 @@ pub struct Listed {
     pub past: Past,
     /// Its manifest, if it is kept: then it can be restored.
     pub manifest: Option<String>,
-    /// What its snapshots took, by operator and subtask, if it is kept.
-    pub snapshots: Vec<SnapshotPart>,
 }
 
 /// A file that is not as it should be.
@@ -47,10 +45,10 @@ pub struct Broken {
 }
 
 impl Listing {
-    /// Adds a run, given its log and the paths of all its files.
-    pub fn add_run(&mut self, log: &Log, files: &BTreeSet<String>) {
+    /// Adds a run, given its log, what is noted of checkpoints that have failed, and the paths of all its files.
+    pub fn add_run(&mut self, log: &Log, failed: &FailedCheckpoints, files: &BTreeSet<String>) {
         let mut known: BTreeMap<(u32, u64), Listed> = BTreeMap::new();
-        let listed = |past: Past| Listed { run: log.run, past, manifest: None, snapshots: Vec::new() };
+        let listed = |past: Past| Listed { run: log.run, past, manifest: None };
         for (slot, manifest) in log.manifests() {
             // What another run has brought is told there.
             for past in manifest.history.iter().chain([&Past::of(manifest)]) {
@@ -60,7 +58,14 @@ impl Listing {
             let AttemptId { attempt, .. } = manifest.attempt;
             if let Some(own) = known.get_mut(&(attempt, manifest.checkpoint)) {
                 let path = log.path(slot).to_string();
-                *own = Listed { manifest: Some(path), snapshots: manifest.snapshots.clone(), ..listed(Past::of(manifest)) };
+                *own = Listed { manifest: Some(path), ..listed(Past { snapshots: manifest.snapshots.clone(), ..Past::of(manifest) }) };
+            }
+        }
+        for past in &failed.checkpoints {
+            let known = known.entry(past.place()).or_insert_with(|| listed(past.clone()));
+            // It may have been committed all the same; if not, the note says more than manifests do.
+            if known.past.state == Fate::Failed {
+                known.past = past.clone();
             }
         }
         self.checkpoints.extend(known.into_values());
@@ -91,13 +96,13 @@ impl Listing {
 mod tests {
     use super::*;
     use crate::checkpoint::manifest::tests::{claim, manifest, state_file};
-    use crate::checkpoint::manifest::{Fate, LogEntry, Manifest};
+    use crate::checkpoint::manifest::{LogEntry, Manifest, SnapshotPart};
 
     #[test]
     fn kept_past_and_failed_ones_are_listed_once_each_and_what_is_amiss_is_named() {
         let past = |attempt, checkpoint| Past::of(&manifest(attempt, checkpoint, vec![]));
         let failed = Past { state: Fate::Failed, reason: Some("no disk".into()), ..past(1, 3) };
-        let part = SnapshotPart { operator: "count".into(), subtask: 0, bytes: 9, aligned_us: 1, froze_us: 2, upload_ms: 3 };
+        let part = SnapshotPart { operator: "count".into(), subtask: 0, files: 1, bytes: 9, aligned_us: 1, froze_us: 2, upload_ms: 3 };
         let older = Manifest { history: vec![past(1, 1), past(1, 2)], snapshots: vec![part.clone()], ..manifest(1, 4, vec![]) };
         let newer = Manifest {
             history: vec![past(1, 2), failed.clone(), past(1, 4)],
@@ -107,15 +112,19 @@ mod tests {
         let log = Log { run: 1, dir: std::path::PathBuf::from("/c/words/run-0001").into(), entries: (7..).zip(entries).collect() };
         let files = ["log/00000000000000000007.json", "notes.txt", "state/2-5/count-0.state"].map(String::from).into();
         let mut listing = Listing::default();
-        listing.add_run(&log, &files);
+        let noted = Past { reason: Some("no disk at all".into()), snapshots: vec![part.clone()], ..failed.clone() };
+        let but_committed = Past { state: Fate::Failed, ..past(1, 4) };
+        let newest = Past { state: Fate::Failed, ..past(2, 6) };
+        let note = FailedCheckpoints { checkpoints: vec![noted.clone(), but_committed, newest], ..FailedCheckpoints::default() };
+        listing.add_run(&log, &note, &files);
 
         let told: Vec<_> =
             listing.checkpoints.iter().map(|one| (one.past.attempt, one.past.checkpoint, one.past.state, one.manifest.is_some())).collect();
         use Fate::{Completed, Failed};
-        let expected =
-            [(1, 1, Completed, false), (1, 2, Completed, false), (1, 3, Failed, false), (1, 4, Completed, true), (2, 5, Completed, true)];
+        let (past, kept) = ([(1, 1, Completed, false), (1, 2, Completed, false)], [(1, 4, Completed, true), (2, 5, Completed, true)]);
+        let expected = [&past[..], &[(1, 3, Failed, false)], &kept, &[(2, 6, Failed, false)]].concat();
         assert_eq!(told, expected);
-        assert_eq!((&listing.checkpoints[2].past, &listing.checkpoints[3].snapshots), (&failed, &vec![part]));
+        assert_eq!((&listing.checkpoints[2].past, &listing.checkpoints[3].past.snapshots), (&noted, &vec![part]));
         let path = |path: &str| format!("/c/words/run-0001/{path}");
         let altered = Broken { path: path("log/00000000000000000009.json"), reason: "it was altered".into() };
         let missing = Broken { path: path("state/1-4/count-0.state"), reason: "it is missing, and checkpoint 5 needs it".into() };

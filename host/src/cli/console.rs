@@ -163,7 +163,7 @@ mod tests {
             last_checkpoint: Some(17),
             failed_checkpoints: 2,
             checkpoint_bytes: 1 << 20,
-            health: Health { failed_in_a_row: 0, last_good: good },
+            health: Health { failed_in_a_row: 0, reason: None, last_good: good },
             migration: None,
         };
         assert_eq!(tail(&progress), "12,345 out, checkpoint 17, 1m 39s");

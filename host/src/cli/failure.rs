@@ -14,7 +14,7 @@ pub(super) fn tell(error: &Error, output: Output) -> u8 {
     match output {
         Output::Text => console::say(render(error, console::colours()).trim_end()),
         Output::Json => {
-            let printed = json(&Envelope { error: Told::of(error) }).and_then(|line| console::print(&line));
+            let printed = json(&Envelope { error: Told::of(error), details: error.details() }).and_then(|line| console::print(&line));
             if let Err(unprinted) = printed {
                 console::say(&format!("error: {error}\nerror: {unprinted}"));
             }
@@ -87,6 +87,8 @@ impl Diagnostic for Shown<'_> {
 #[derive(Serialize)]
 struct Envelope<'a> {
     error: Told<'a>,
+    #[serde(flatten)]
+    details: &'a serde_json::Map<String, serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -168,7 +170,7 @@ mod tests {
     #[test]
     fn json_holds_what_text_says() {
         let error = Error::problems(vec![problem("# ö")]);
-        let told = serde_json::to_value(Envelope { error: Told::of(&error) }).unwrap();
+        let told = serde_json::to_value(Envelope { error: Told::of(&error), details: error.details() }).unwrap();
         let expected = serde_json::json!({ "error": {
             "code": "config",
             "message": "dir/job.toml:3: bad # ö",

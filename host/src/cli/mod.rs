@@ -53,7 +53,7 @@ pub fn main() -> ExitCode {
         Command::Events(job) => history::events(job, args.output),
         Command::Logs(command) => history::logs(command, args.output),
         Command::Savepoint(command) => savepoints::run(command, args.output),
-        Command::Checkpoints { job, host_file, host } => checkpoints(job, host_file, host, args.output),
+        Command::Checkpoints { job, checkpoint, host_file, host } => checkpoints(job, *checkpoint, host_file, host, args.output),
         Command::Completions { shell } => completions(*shell),
     };
     ExitCode::from(done.unwrap_or_else(|error| failure::tell(&error, args.output)))
@@ -118,7 +118,7 @@ fn inspect(file: &Location, output: Output) -> Result<u8> {
 
 /// A directory is the job's own, below that of all jobs; a name that is neither of a directory nor of a file is taken for a host's job; and
 /// everything else for a job file.
-fn checkpoints(job: &Location, host_file: &HostFile, host: &HostArgs, output: Output) -> Result<u8> {
+fn checkpoints(job: &Location, only: Option<u64>, host_file: &HostFile, host: &HostArgs, output: Output) -> Result<u8> {
     let listing = match job {
         Location::Path(file) if file.is_dir() => job::checkpoints_in(job)?,
         Location::Path(name) if !file_is_meant(name) => history::checkpoints(&name.to_string_lossy(), host)?,
@@ -127,6 +127,10 @@ fn checkpoints(job: &Location, host_file: &HostFile, host: &HostArgs, output: Ou
             job::checkpoints(&plan.checkpoint.dir, &plan.checkpoint.access, &plan.name)?
         }
         bucket => job::checkpoints_in(bucket)?,
+    };
+    let listing = match only {
+        Some(checkpoint) => checkpoints::only(listing, checkpoint)?,
+        None => listing,
     };
     match output {
         Output::Json => console::print(&json(&listing)?)?,

@@ -33,7 +33,9 @@ fn headline(summary: &Summary) -> String {
 fn failures(summary: &Summary) -> Option<String> {
     let row = |failed: &FailedAttempt| vec![failed.attempt.attempt.to_string(), failed.time.clone(), failed.error.clone()];
     let rows: Vec<Vec<String>> = summary.failures.iter().map(row).collect();
-    (!rows.is_empty()).then(|| table(&["attempt", "failed", "because"], rows, &[0]))
+    let before = summary.failed_attempts.saturating_sub(rows.len() as u64);
+    let before = if before > 0 { format!("{} attempts more have failed before these:\n", HumanCount(before)) } else { String::new() };
+    (!rows.is_empty()).then(|| before + &table(&["attempt", "failed", "because"], rows, &[0]))
 }
 
 fn nodes(summary: &Summary) -> String {
@@ -108,6 +110,7 @@ mod tests {
                 left_out: vec![],
             }),
             failures: Vec::new(),
+            failed_attempts: 0,
             parallelism: 2,
             cpu_seconds: 1.0,
             freezes: Pauses::default(),

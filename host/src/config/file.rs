@@ -25,6 +25,7 @@ const MAX_SYNTAX_ERRORS: usize = 10;
 pub struct Defaults {
     checkpoint: Draft,
     restart: Restart,
+    state: state::Defaults,
 }
 
 /// The defaults that the host file sets; none if a fault keeps them from being known. `base` is the directory that paths count from.
@@ -40,6 +41,7 @@ pub(super) fn read_host(faults: &Faults, base: &Path) -> Option<Defaults> {
         job.finish();
     }
     read_checkpoint(&mut root, base, &mut defaults.checkpoint);
+    defaults.state = state::read(&mut root, base, defaults.state);
     root.finish();
     Some(defaults)
 }
@@ -51,11 +53,11 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
     if !format_is_known(&mut root) {
         return None;
     }
-    let Defaults { mut checkpoint, restart } = overrides.defaults.clone();
+    let Defaults { mut checkpoint, restart, state } = overrides.defaults.clone();
     let job = job(&mut root, &restart, overrides);
     read_checkpoint(&mut root, base, &mut checkpoint);
     let checkpoint = checkpoint.finish(base);
-    let state = state::read(&mut root, base);
+    let state = state::read(&mut root, base, state);
     let drafts = nodes::read(&mut root, base, &state);
     root.finish();
     let name = job.as_ref().and_then(|job| job.name.clone());
@@ -71,7 +73,7 @@ pub(super) fn read(faults: &Faults, base: &Path, overrides: &Overrides) -> Optio
         max_parallelism,
         restart,
         checkpoint,
-        state_dir: state.dir,
+        state_dir: state.dir.unwrap_or_else(|| base.join("local-state")),
         nodes: nodes?,
     })
 }

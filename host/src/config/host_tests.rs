@@ -62,6 +62,26 @@ fn what_the_job_file_leaves_out_is_as_the_host_file_says() {
 }
 
 #[test]
+fn where_state_is_kept_is_as_the_host_file_says_unless_the_job_or_the_operator_says_otherwise() {
+    use crate::plan::{Backend, NodeKind, StateSettings};
+    let host = "[state]\nbackend = \"disk\"\nmemory = \"7MiB\"\ndir = \"fast\"\n";
+    let operator = |uid: &str, state: &str| format!("[[operator]]\nuid = \"{uid}\"\ncomponent = \"c.wasm\"\ninputs = [\"in\"]\n{state}\n");
+    let operators = operator("plain", "") + &operator("other", "state = { backend = \"memory\" }");
+    let states = |job: &str| {
+        let (plan, dir) = load_both(host, &format!("{job}{operators}"));
+        let plan = plan.unwrap();
+        let state = |kind: &NodeKind| if let NodeKind::Operator(settings) = kind { Some(settings.state) } else { None };
+        (plan.nodes.iter().filter_map(|node| state(&node.kind)).collect::<Vec<_>>(), plan.state_dir, dir)
+    };
+    let settings = |backend, mebibytes: u64| StateSettings { backend, memory: mebibytes << 20 };
+    let (found, state_dir, dir) = states("[checkpoint]\ninterval = \"1s\"\n");
+    assert_eq!((found, state_dir), (vec![settings(Backend::Disk, 7), settings(Backend::Memory, 7)], dir.join("etc/fast")));
+    let (found, state_dir, dir) = states("[state]\nmemory = \"9MiB\"\ndir = \"own\"\n");
+    assert_eq!((found, state_dir), (vec![settings(Backend::Disk, 9), settings(Backend::Memory, 9)], dir.join("jobs/own")));
+    assert!(load_both("", "").0.unwrap().state_dir.ends_with("jobs/local-state"));
+}
+
+#[test]
 fn how_a_bucket_is_reached_goes_with_the_bucket() {
     let host = "[checkpoint]\ntimeout = \"7s\"\ndir = \"s3://b/all\"\n[checkpoint.s3]\nregion = \"r\"\ncredentials-file = \"c\"\nretry-timeout = \"3s\"\n";
     let access = |job: &str| {

@@ -7,18 +7,19 @@ use super::setting::{LocalPath, Size, SizeUpTo};
 use crate::plan::{Backend, StateSettings};
 
 /// What holds for all operators that say nothing else.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Defaults {
     pub(super) settings: StateSettings,
-    /// The directory for state on disk, absolute.
-    pub(super) dir: PathBuf,
+    /// The directory for state on disk, absolute, if one was said.
+    pub(super) dir: Option<PathBuf>,
 }
 
-/// `[state]`.
-pub(super) fn read(root: &mut Section<'_>, base: &Path) -> Defaults {
-    let mut defaults = Defaults { settings: StateSettings::default(), dir: base.join("local-state") };
+/// `[state]`, over what the host file says.
+pub(super) fn read(root: &mut Section<'_>, base: &Path, host: Defaults) -> Defaults {
+    let mut defaults = host;
     if let Some(mut section) = root.section("state") {
         if let Some(dir) = section.optional::<LocalPath>("dir") {
-            defaults.dir = base.join(dir.into_inner().0);
+            defaults.dir = Some(base.join(dir.into_inner().0));
         }
         defaults.settings = settings(section, &defaults);
     }

@@ -29,7 +29,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{self, Chain, Layout, NodeKind, OperatorSettings, Plan, Route, Work};
 use crate::record::{AttemptId, Outbox, Position, Shape, Spread};
 use crate::state::SubtaskState;
-use crate::wasm::{Component, Context, GuestLog, GuestMetrics};
+use crate::wasm::{Component, Context, GuestLog, GuestMetrics, Interrupt};
 
 /// Everything that one attempt of a job is built from. Vectors have an entry for each node of the plan.
 pub struct Blueprint {
@@ -285,7 +285,11 @@ impl<'s> Builder<'_, 's> {
         let Blueprint { plan, components, attempt, restored_from, trial, control, events, metrics, .. } = self.blueprint;
         let component = components[node].as_ref().expect("every operator node has its component");
         let own = Arc::clone(metrics.counts(node, self.subtask).own());
-        let context = Context { restored_from: *restored_from, ..context(plan, node, settings, self.subtask, *attempt, own) };
+        let context = Context {
+            restored_from: *restored_from,
+            interrupt: control.interrupt(),
+            ..context(plan, node, settings, self.subtask, *attempt, own)
+        };
         let restored = self.blueprint.states.lock().unwrap_or_else(PoisonError::into_inner).remove(&(node, self.subtask));
         let state = restored.unwrap_or_else(|| SubtaskState::new(&component.descriptor().states, plan.max_parallelism));
         let ports = &self.blueprint.layout.routes[node];
@@ -347,6 +351,7 @@ pub fn context(
         environment: settings.grants.environment.clone().into(),
         log: GuestLog::new(uid, subtask, settings.limits.log_lines),
         metrics,
+        interrupt: Interrupt::default(),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use timely::scheduling::SyncActivator;
 
 use super::swap::Swap;
+use crate::wasm::Interrupt;
 
 /// What the controller asks of a running dataflow.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct Control {
     /// Sources are at their end, whatever is left to read.
     drained: AtomicBool,
     cancelled: AtomicBool,
+    /// Ends the guests' calls.
+    interrupt: Interrupt,
     /// The newest swap,
     swap: Mutex<Option<Arc<Swap>>>,
     /// and the epoch at whose end it falls; 0: there is none.
@@ -57,6 +60,7 @@ impl Default for Control {
             worked_off: Mutex::default(),
             drained: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
+            interrupt: Interrupt::default(),
             swap: Mutex::default(),
             swap_epoch: AtomicU64::new(0),
             wakers: Mutex::default(),
@@ -123,8 +127,14 @@ impl Control {
         self.wake();
     }
 
-    /// Ends the dataflow as it is.
+    /// Ends the dataflow as it is, at once: calls that guests are in are interrupted.
     pub fn cancel(&self) {
+        self.interrupt.interrupt();
+        self.end();
+    }
+
+    /// Ends the dataflow as it is, once calls that guests are in have come to their end.
+    pub fn end(&self) {
         self.cancelled.store(true, SeqCst);
         self.wake();
     }
@@ -167,6 +177,10 @@ impl Control {
         let (listener, coming) = channel();
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
         coming
+    }
+
+    pub(super) fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
     }
 
     pub(super) fn is_cancelled(&self) -> bool {

@@ -179,7 +179,7 @@ impl OperatorStage {
         let limit = self.place.settings.limits.time;
         self.ready(spent, if to - from == 1 { limit } else { limit.min(PROBE_TIME) })?;
         match self.instance().process(u32::from(whole.port), &mut part(whole.batch, from, to)) {
-            Err(failure) if failure.cause == Cause::Disk => Err(self.place.disk_failed(&failure)),
+            Err(failure) if failure.cause.ends_attempt() => Err(self.place.attempt_ended(&failure)),
             processed => Ok(processed),
         }
     }
@@ -211,8 +211,8 @@ impl OperatorStage {
 impl OperatorPlace {
     /// What failed, naming operator and subtask.
     pub(super) fn error(&self, what: &str, failure: &Failure, blame: Blame) -> Error {
-        if failure.cause == Cause::Disk {
-            return self.disk_failed(failure);
+        if failure.cause.ends_attempt() {
+            return self.attempt_ended(failure);
         }
         let message = format!("operator `{}`, subtask {}: {what}: {}", self.context.operator, self.subtask, failure.message);
         let help = match failure.cause {
@@ -232,16 +232,19 @@ impl OperatorPlace {
     /// The same of a record, by which that is known when it comes again.
     pub(super) fn record_error(&self, whole: &Arrived<'_>, record: usize, failure: &Failure, blame: Blame) -> Error {
         let error = self.error(&whole.describe(record), failure, blame);
-        if failure.cause == Cause::Disk {
+        if failure.cause.ends_attempt() {
             return error;
         }
         error.about(RecordId { operator: self.context.operator.clone(), place: whole.place(record) })
     }
 
-    /// State on the local disk can't be reached, which no record is to blame for.
-    pub(super) fn disk_failed(&self, failure: &Failure) -> Error {
+    /// State on the local disk can't be reached, or the attempt has ended already, which no record is to blame for.
+    pub(super) fn attempt_ended(&self, failure: &Failure) -> Error {
         let message = format!("operator `{}`, subtask {}: {}", self.context.operator, self.subtask, failure.message);
-        Error::new(Kind::Storage, message).help(ColdFault::HELP)
+        match failure.cause {
+            Cause::Disk => Error::new(Kind::Storage, message).help(ColdFault::HELP),
+            _ => Error::new(Kind::Job, message),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{OnError, OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
 use crate::state::{Keys, OperatorSnapshot, SubtaskState};
-use crate::wasm::{Cause, Component, Context, Failure, Instance};
+use crate::wasm::{Component, Context, Failure, Instance};
 
 /// Entries of frozen state that are serialised between two batches.
 const SLICE_ENTRIES: usize = 4096;
@@ -107,7 +107,7 @@ impl OperatorStage {
         };
         if let Err(unopened) = stage.install(component, state, outboxes) {
             let error = stage.place.error("opening it", &unopened.failure, Blame::Operator);
-            if stage.trial.is_none() || unopened.failure.cause == Cause::Disk {
+            if stage.trial.is_none() || unopened.failure.cause.ends_attempt() {
                 return Err(error.for_people());
             }
             stage.go_back_from(error, unopened.state, unopened.outputs)?;
@@ -137,7 +137,7 @@ impl OperatorStage {
         let arrived = Arrived { port, batch: &batch, origin };
         match processed {
             Ok(()) => self.keep(&arrived, 0, emitted)?,
-            Err(failure) if failure.cause == Cause::Disk => return Err(self.place.disk_failed(&failure)),
+            Err(failure) if failure.cause.ends_attempt() => return Err(self.place.attempt_ended(&failure)),
             Err(failure) if broadcast || self.place.settings.on_error == OnError::Fail => return Err(self.blame(&arrived, failure)),
             Err(failure) => self.isolate(&arrived, failure, emitted)?,
         }
@@ -174,7 +174,9 @@ impl OperatorStage {
     /// Tells the guest what has become of checkpoints whose barrier has come, if it wants to know.
     pub(super) fn notify(&mut self) -> Result<()> {
         match self.tell() {
-            Err(error) if self.trial.is_some() && error.kind() != Kind::Storage => self.fail_trial(error),
+            Err(error) if self.trial.is_some() && error.kind() != Kind::Storage && !self.place.control.is_cancelled() => {
+                self.fail_trial(error)
+            }
             told => told,
         }
     }
@@ -213,7 +215,7 @@ impl OperatorStage {
         let state = self.instance().state();
         let slice = state.advance(SLICE_ENTRIES);
         if let Some(fault) = state.fault().cloned() {
-            return Err(self.place.disk_failed(&Failure::from(&fault)));
+            return Err(self.place.attempt_ended(&Failure::from(&fault)));
         }
         if let Some(slice) = slice {
             let operator_state = if slice.last { self.freezing.pop_front() } else { None }.map(|(_, state, _)| state).unwrap_or_default();
@@ -243,7 +245,7 @@ impl OperatorStage {
         let mut finished = self.instance().finish(&mut call);
         if let Err(failure) = &finished
             && self.trial.is_some()
-            && failure.cause != Cause::Disk
+            && !failure.cause.ends_attempt()
         {
             let error = self.place.error("its finish hook", failure, Blame::Operator);
             self.fail_trial(error)?;
@@ -298,6 +300,7 @@ impl OperatorStage {
 impl Drop for OperatorStage {
     fn drop(&mut self) {
         if !std::thread::panicking() {
+            self.instance.iter_mut().for_each(Instance::begin_to_end);
             self.close();
         }
     }

@@ -72,7 +72,7 @@ impl OperatorStage {
         self.trial.clone_from(&swap.trial);
         if let Err(unopened) = self.install(Arc::clone(&swap.to.component), state, outputs) {
             let error = self.place.error(OPENING, &unopened.failure, Blame::Operator);
-            if unopened.failure.cause == Cause::Disk {
+            if unopened.failure.cause.ends_attempt() {
                 return Err(error);
             }
             return self.go_back_from(error, unopened.state, unopened.outputs);
@@ -99,10 +99,10 @@ impl OperatorStage {
     }
 
     /// Whether a failed call ends the probation of the component. A record that fails is no more than that where the job goes on
-    /// without it; what ends an instance is. A disk is not the component's fault.
+    /// without it; what ends an instance is. Neither a disk nor the end of the attempt is the component's fault.
     pub(super) fn fails_trial(&self, failure: &Failure, broadcast: bool) -> bool {
         self.trial.is_some()
-            && failure.cause != Cause::Disk
+            && !failure.cause.ends_attempt()
             && (broadcast || self.place.settings.on_error == OnError::Fail || failure.cause.is_fatal())
     }
 
@@ -149,11 +149,11 @@ impl OperatorStage {
         if let Some(record) = failure.record {
             return Ok(Some(self.place.record_error(whole, record, &failure, Blame::Record)));
         }
-        let is_late = |failure: &Failure| failure.cause == Cause::Limit(Limit::Time);
+        let is_over = |failure: &Failure| failure.cause == Cause::Limit(Limit::Time) || failure.cause.ends_attempt();
         let (mut good, mut bad, mut last) = (0, whole.batch.len(), failure);
         let mut spent = true;
         while bad - good > 1 {
-            if is_late(&last) {
+            if is_over(&last) {
                 return Ok(None);
             }
             if spent {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::checkpoint::decide::RestorePoint;
-use crate::checkpoint::manifest::History;
+use crate::checkpoint::manifest::{History, Streak};
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running, Splits};
@@ -20,8 +20,12 @@ use super::fallback::FellBack;
 use super::prepare::Prepared;
 use super::settle::Settled;
 use super::strategy::{Next, Progress, Strategy};
+use super::summary::FailedAttempts;
 use super::swap::{Swaps, Unsettled};
 use super::{End, FailedAttempt, NodeTotals, Notice, Observer, Options, Order, Outcome, Restored, Summary, between, discard};
+
+/// An attempt that is torn down for longer says so.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// The newest attempt of the job whose checkpoints go where `plan` says; none before the first: it is older than all others.
 ///
@@ -44,13 +48,26 @@ pub(super) async fn newest(store: &Store) -> Result<AttemptId> {
 /// # Errors
 /// What made it fail.
 pub async fn attempts(
-    mut prepared: Arc<Prepared>,
+    prepared: Arc<Prepared>,
     options: &Options,
     observer: Arc<dyn Observer>,
     orders: &mut UnboundedReceiver<Order>,
 ) -> Result<Summary> {
+    let mut failed = FailedAttempts::default();
+    let ended = until_the_last(prepared, options, observer, orders, &mut failed).await;
+    failed.told_with(ended)
+}
+
+/// Runs attempts to the job's end; all but the last one are added to `failed`.
+async fn until_the_last(
+    mut prepared: Arc<Prepared>,
+    options: &Options,
+    observer: Arc<dyn Observer>,
+    orders: &mut UnboundedReceiver<Order>,
+    failed: &mut FailedAttempts,
+) -> Result<Summary> {
     let mut strategy = Strategy::new(prepared.plan.restart.clone());
-    let (mut failures, mut legacy) = (Vec::new(), Legacy { claimer: clock::entropy(), ..Legacy::default() });
+    let mut legacy = Legacy { claimer: clock::entropy(), ..Legacy::default() };
     if prepared.plan.checkpoint.interval.is_none() {
         observer.notice(&Notice::Unchecked);
     }
@@ -64,7 +81,7 @@ pub async fn attempts(
                 if summary.outcome == Outcome::Cancelled {
                     discard(&prepared, summary.attempt, legacy.claimer, &*observer).await;
                 }
-                return Ok(Summary { failures, ..summary });
+                return Ok(summary);
             }
             Err(error) => error,
         };
@@ -81,22 +98,20 @@ pub async fn attempts(
                 Next::Fail(reason) => return Err(for_good(error, reason)),
             },
         };
-        failures.push(FailedAttempt { attempt, time: clock::wall_text(), error: error.message().into() });
+        failed.add(FailedAttempt { attempt, time: clock::wall_text(), error: error.message().into() });
         observer.notice(&Notice::Restarting { attempt, error: error.message().into(), delay });
         match between::pause(delay, &prepared.plan.name, orders).await {
             None => {}
             Some(End::Drain) => legacy.draining = true,
             Some(End::Stop { signal }) => {
-                let summary = between::stop(&prepared, legacy.attempt, legacy.claimer, signal).await?;
-                return Ok(Summary { failures, ..summary });
+                return between::stop(&prepared, legacy.attempt, legacy.claimer, signal).await;
             }
             Some(End::Cancel) => {
                 match legacy.attempt {
                     Some(attempt) => discard(&prepared, attempt, legacy.claimer, &*observer).await,
                     None => discard_cancelled(&prepared, options, &*observer).await,
                 }
-                let summary = Summary::nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now());
-                return Ok(Summary { failures, ..summary });
+                return Ok(Summary::nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now()));
             }
         }
     }
@@ -119,6 +134,8 @@ struct Legacy {
     history: History,
     /// How far it came.
     progress: Progress,
+    /// What has failed since the last good one; none: that is in the run's note, if anywhere.
+    streak: Option<Streak>,
     /// Whether it has been told to end.
     ending: bool,
     /// Whether the next one is to drain: the job was told so between the two.
@@ -218,6 +235,10 @@ async fn attempt(
         Some(restored) => Notice::Resuming { attempt: begun.attempt, restored: restored.clone() },
         None => Notice::Starting { attempt: begun.attempt },
     });
+    let streak = match legacy.streak.take() {
+        Some(streak) => streak,
+        None => recall(&store, &begun, &mut legacy.history).await,
+    };
     let control = Arc::new(Control::default());
     let metrics = Arc::new(Metrics::new(plan.nodes.len(), plan.parallelism));
     let (events, taken) = unbounded_channel();
@@ -235,6 +256,7 @@ async fn attempt(
         metrics: Arc::clone(&metrics),
         observer: Arc::clone(observer),
         history: std::mem::take(&mut legacy.history),
+        streak,
         swaps,
     };
     let mut controller = Controller::new(parties, &begun, started);
@@ -242,17 +264,22 @@ async fn attempt(
         controller.end_by(End::Drain);
     }
     let mut ended = controller.run(taken, orders).await;
+    let slow = Notice::Lingering { attempt: begun.attempt, error: ended.as_ref().err().map(|error| error.message().into()) };
+    let torn_down = async {
+        controller.abandon(&ended).await;
+        if let Err(error) = &mut ended {
+            blame_newer(error, &store, begun.attempt).await;
+        }
+        join(running).await
+    };
+    let joined = tell_if_slow(torn_down, &slow, observer.as_ref()).await;
     legacy.history = std::mem::take(&mut controller.history);
     (legacy.ending, legacy.is_forgiven) = (controller.ending.is_some(), controller.is_forgiven);
+    legacy.streak = Some(controller.cycle.streak().clone());
     prepared.clone_from(&controller.prepared);
-    if !matches!(ended, Ok(Outcome::Finished)) {
-        control.cancel();
-    }
-    if let Err(error) = &mut ended {
-        blame_newer(error, &store, begun.attempt).await;
+    if let Err(error) = &ended {
         legacy.unsettled = Unsettled::of(std::mem::take(&mut controller.swaps), error.message());
     }
-    let joined = join(running).await;
     let read = |(restored, &node): (&u64, &usize)| restored + metrics.node(node).records_in;
     legacy.progress.read = legacy.progress.restored.iter().zip(&sources).map(read).collect();
     // A worker's panic has already been told as the reason, if it was one.
@@ -277,6 +304,7 @@ async fn attempt(
         signal: controller.signal().filter(|_| outcome == Outcome::Stopped),
         restored,
         failures: Vec::new(),
+        failed_attempts: 0,
         parallelism: plan.parallelism,
         seconds: (clock::now() - started).as_secs_f64(),
         cpu_seconds: clock::cpu().as_secs_f64(),
@@ -288,6 +316,23 @@ async fn attempt(
         freezes: metrics.freezes(),
         slices: metrics.slices(),
     })
+}
+
+/// What is noted of checkpoints that have failed: into `history`, and what has failed since the last good one. Nothing depends on it.
+async fn recall(store: &Store, begun: &Begun, history: &mut History) -> Streak {
+    let run = begun.attempt.run;
+    let reason = match store.failed(run).await {
+        Ok(None) => return Streak::default(),
+        Ok(Some(Ok(failed))) => {
+            let streak = failed.streak_after(begun.point.as_ref().map(|point| &point.manifest).filter(|good| good.attempt.run == run));
+            failed.checkpoints.into_iter().for_each(|past| history.add(past));
+            return streak;
+        }
+        Ok(Some(Err(reason))) => reason,
+        Err(error) => error.message().into(),
+    };
+    tracing::warn!("which checkpoints have failed before is not known: {reason}");
+    Streak::default()
 }
 
 /// Which component the job goes on with, if the attempt before was in the middle of a swap. Returns what is left of that.
@@ -344,6 +389,16 @@ fn blueprint(prepared: &Prepared, begun: &mut Begun, control: &Arc<Control>, eve
     }
 }
 
+/// Waits for what is being torn down. If that takes long, it is told meanwhile.
+async fn tell_if_slow<T>(torn_down: impl Future<Output = T>, slow: &Notice, observer: &dyn Observer) -> T {
+    let mut torn_down = std::pin::pin!(torn_down);
+    if let Ok(done) = tokio::time::timeout(SLOW, &mut torn_down).await {
+        return done;
+    }
+    observer.notice(slow);
+    torn_down.await
+}
+
 async fn join(running: Running) -> Result<()> {
     let joined = tokio::task::spawn_blocking(move || running.join()).await;
     joined.map_err(|panic| Error::new(Kind::Internal, format!("waiting for the workers panicked: {panic}")))?
@@ -357,5 +412,36 @@ fn restored(point: &RestorePoint, settled: &Settled) -> Restored {
         savepoint: point.manifest.savepoint.is_some(),
         empty: settled.empty.clone(),
         left_out: settled.left_out.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::job::Progress;
+
+    /// Passes on that it was told something.
+    struct Told(Mutex<Option<oneshot::Sender<Notice>>>);
+
+    impl Observer for Told {
+        fn notice(&self, notice: &Notice) {
+            let told = self.0.lock().unwrap().take().expect("it is told once");
+            told.send(notice.clone()).unwrap();
+        }
+
+        fn progress(&self, _: &Progress) {}
+    }
+
+    #[tokio::test]
+    async fn what_takes_long_to_be_torn_down_is_told_meanwhile() {
+        let (told, is_told) = oneshot::channel();
+        let slow = Notice::Lingering { attempt: AttemptId { run: 1, attempt: 7 }, error: Some("no disk".into()) };
+        // It comes to its end only because it was told.
+        let noticed = tell_if_slow(is_told, &slow, &Told(Mutex::new(Some(told)))).await.unwrap();
+        assert_eq!(noticed.to_string(), "attempt 7 has failed (no disk) and waits for its workers and its last commit to end");
+        let (told, _) = oneshot::channel();
+        tell_if_slow(std::future::ready(()), &slow, &Told(Mutex::new(Some(told)))).await;
     }
 }

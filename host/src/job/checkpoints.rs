@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::checkpoint::listing::Listing;
+use crate::checkpoint::listing::{Broken, Listing};
+use crate::checkpoint::manifest::FailedCheckpoints;
+use crate::checkpoint::paths;
 use crate::checkpoint::store::{Store, canonical};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
@@ -39,8 +41,13 @@ async fn list(dir: &Location, access: &Access, job: &str) -> Result<Listing> {
         // The job may run: what goes meanwhile is there before, and what comes meanwhile is there afterwards.
         let mut files: BTreeSet<String> = store.list(run).await?.into_iter().collect();
         let log = store.log(run).await?;
+        let failed = store.failed(run).await?.unwrap_or_else(|| Ok(FailedCheckpoints::default())).unwrap_or_else(|reason| {
+            let path = store.run_dir(run).join(paths::FAILED).to_string();
+            listing.broken.push(Broken { path, reason });
+            FailedCheckpoints::default()
+        });
         files.extend(store.list(run).await?);
-        listing.add_run(&log, &files);
+        listing.add_run(&log, &failed, &files);
     }
     Ok(listing)
 }

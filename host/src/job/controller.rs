@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::checkpoint::decide::{FileLists, Merged};
-use crate::checkpoint::manifest::{History, Trigger};
+use crate::checkpoint::manifest::{History, Streak, Trigger};
 use crate::checkpoint::pending::{Ack, Expected, Part, Pending, Role};
 use crate::checkpoint::store::Store;
 use crate::clock;
@@ -26,6 +26,7 @@ use super::patience::{Patience, Patient, Trouble};
 use super::prepare::Prepared;
 use super::savepoint::{Opened, Savepoints};
 use super::swap::{Checked, Swaps};
+use super::trouble::Noting;
 use super::upload::{Parts, SnapshotId, Upload, Uploaded};
 use super::versions::Versions;
 use super::{End, Health, Notice, Observer, Order, Outcome, Progress};
@@ -55,6 +56,7 @@ pub(super) struct Controller {
     pub(super) committing: Option<Committing>,
     pub(super) lists: FileLists,
     pub(super) history: History,
+    pub(super) noting: Noting,
     pub(super) versions: Versions,
     pub(super) swaps: Swaps,
     /// The manifest of another run from which this run began.
@@ -90,6 +92,8 @@ pub(super) enum Done {
     /// A merge for this operator: what came of it.
     Merged(String, Result<Merged>),
     Collected,
+    /// The note of failed checkpoints was written, or could not be.
+    Noted,
     /// The place of the savepoint with this trigger id.
     Opened(String, Result<Opened>),
     /// The savepoint that the run owned.
@@ -104,15 +108,17 @@ pub(super) struct Parties {
     pub(super) control: Arc<Control>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) observer: Arc<dyn Observer>,
-    /// Of the run, as far as this process has seen it.
+    /// Of the run, as far as it is known.
     pub(super) history: History,
+    /// What has failed since the last good checkpoint.
+    pub(super) streak: Streak,
     /// A swap whose component is on probation already.
     pub(super) swaps: Swaps,
 }
 
 impl Controller {
     pub(super) fn new(parties: Parties, begun: &Begun, started: Instant) -> Self {
-        let Parties { prepared, store, control, metrics, observer, mut history, swaps } = parties;
+        let Parties { prepared, store, control, metrics, observer, mut history, streak, swaps } = parties;
         let plan = &prepared.plan;
         let restored = begun.point.as_ref().map(|point| &point.manifest);
         let good = restored.and_then(|manifest| Some((manifest.checkpoint, started.checked_sub(since(&manifest.created))?)));
@@ -122,11 +128,12 @@ impl Controller {
             attempt: begun.attempt,
             slot: begun.slot,
             epoch: begun.epoch,
-            cycle: Cycle::new(plan.checkpoint.clone(), started, good),
+            cycle: Cycle::new(plan.checkpoint.clone(), started, good, streak),
             pending: Pending::new(begun.attempt, expected(plan), begun.epoch - 1),
             committing: None,
             lists: FileLists::new(begun.attempt, plan.parallelism, plan.max_parallelism, restored),
             history,
+            noting: Noting::default(),
             versions: Versions::new(&prepared.components),
             swaps,
             origin: begun.origin.clone(),
@@ -154,17 +161,20 @@ impl Controller {
     /// Runs the job to its end.
     ///
     /// # Errors
-    /// What made it fail. The dataflow is still to be cancelled then.
+    /// What made it fail. The dataflow is cancelled then, as it is at any end but that of input; [`Controller::abandon`] is next.
     pub(super) async fn run(&mut self, events: UnboundedReceiver<Event>, orders: &mut UnboundedReceiver<Order>) -> Result<Outcome> {
         let mut ended = self.work(events, orders).await;
         match &ended {
-            Ok(Outcome::Cancelled) => self.abandon("the job was cancelled").await,
-            Ok(Outcome::Finished | Outcome::Stopped) => {}
+            Ok(Outcome::Finished) => {}
+            Ok(Outcome::Stopped) => self.control.end(),
+            Ok(Outcome::Cancelled) => self.control.cancel(),
             Err(error) => {
-                self.abandon("its attempt has failed").await;
+                self.control.cancel();
+                self.give_up_savepoints().await;
                 self.savepoints.refuse_all(&error.clone().context("no savepoint was taken, because the attempt has failed"));
                 if self.savepoints.stopped() {
                     tracing::warn!("stopped with a savepoint, after which the attempt has failed: {error}");
+                    self.abandon(&ended).await;
                     ended = Ok(Outcome::Stopped);
                 }
             }
@@ -358,6 +368,10 @@ impl Controller {
                 self.collecting = false;
                 Ok(())
             }
+            Done::Noted => {
+                self.noted();
+                Ok(())
+            }
             Done::Opened(trigger_id, opened) => {
                 self.opened(&trigger_id, opened);
                 Ok(())
@@ -399,7 +413,8 @@ impl Controller {
     pub(super) fn health(&self) -> Health {
         let tally = self.cycle.tally();
         let last_good = tally.good.map(|(checkpoint, committed)| (checkpoint, clock::now() - committed));
-        Health { failed_in_a_row: tally.in_a_row, last_good }
+        let streak = self.cycle.streak().clone();
+        Health { failed_in_a_row: streak.failed, reason: streak.reason, last_good }
     }
 }
 

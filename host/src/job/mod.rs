@@ -19,6 +19,8 @@ mod local;
 mod migrate;
 mod notice;
 mod order;
+#[cfg(test)]
+mod panic_tests;
 mod patience;
 mod prepare;
 mod restore;

@@ -34,6 +34,13 @@ pub enum Notice {
         /// When the other begins.
         delay: Duration,
     },
+    /// An attempt has ended, and is not torn down yet.
+    Lingering {
+        /// Which.
+        attempt: AttemptId,
+        /// Why it has failed, if it has.
+        error: Option<String>,
+    },
     /// There are no checkpoints but the last one.
     Unchecked,
     /// Checkpoints are kept in memory.
@@ -51,10 +58,12 @@ pub enum Notice {
         checkpoint: u64,
         /// Why.
         reason: String,
+        /// How many of this attempt have failed in a row, this one included,
+        in_a_row: u64,
+        /// and how many may.
+        tolerable: u64,
         /// How checkpoints fare, this one included.
         health: Health,
-        /// How many may fail in a row.
-        tolerable: u64,
     },
     /// A checkpoint is committed after some that have failed.
     Healthy {
@@ -118,6 +127,10 @@ impl fmt::Display for Notice {
                 let delay = humantime::format_duration(Duration::from_millis(delay.as_millis() as u64));
                 write!(f, "attempt {attempt} has failed, another follows in {delay}: {error}")
             }
+            Notice::Lingering { attempt: AttemptId { attempt, .. }, error } => {
+                let failed = error.as_ref().map(|error| format!(" has failed ({error}) and")).unwrap_or_default();
+                write!(f, "attempt {attempt}{failed} waits for its workers and its last commit to end")
+            }
             Notice::Unchecked => f.write_str(
                 "checkpoints are off, because [checkpoint] has no `interval`: after a failure the job begins again from where it begins now",
             ),
@@ -128,8 +141,11 @@ impl fmt::Display for Notice {
                 let published = if *doubles { "; output that newer ones have published comes again" } else { "" };
                 write!(f, "falling back to the newest checkpoint that is whole: {damage}{published}")
             }
-            Notice::Degraded { checkpoint, reason, health: Health { failed_in_a_row, last_good }, tolerable } => {
-                write!(f, "degraded: checkpoint {checkpoint} has failed ({failed_in_a_row} in a row, {tolerable} are tolerated): {reason}")?;
+            Notice::Degraded { checkpoint, reason, in_a_row, tolerable, health: Health { failed_in_a_row, last_good, .. } } => {
+                write!(f, "degraded: checkpoint {checkpoint} has failed ({in_a_row} in a row, {tolerable} are tolerated): {reason}")?;
+                if failed_in_a_row > in_a_row {
+                    write!(f, "; with those of attempts before {failed_in_a_row} have failed")?;
+                }
                 match last_good {
                     Some((good, age)) => write!(f, "; the last good one is {good}, {} old", in_seconds(*age)),
                     None => f.write_str("; there is no good one yet"),

@@ -1,11 +1,14 @@
 //! What a run of a job was, told at its end.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::clock;
 use crate::dataflow::{OwnMetrics, Pauses};
+use crate::error::Result;
 use crate::plan::{Node, Plan};
 use crate::record::AttemptId;
 use crate::state::Usage;
@@ -54,6 +57,41 @@ pub struct FailedAttempt {
     pub error: String,
 }
 
+/// The attempts of a process that have failed and were followed by others.
+#[derive(Debug, Default)]
+pub(super) struct FailedAttempts {
+    /// The newest, oldest first,
+    newest: VecDeque<FailedAttempt>,
+    /// and how many there were in all.
+    count: u64,
+}
+
+impl FailedAttempts {
+    /// So many are kept: a job may be begun again for months.
+    const KEPT: usize = 20;
+
+    pub(super) fn add(&mut self, failed: FailedAttempt) {
+        self.count += 1;
+        self.newest.push_back(failed);
+        if self.newest.len() > Self::KEPT {
+            self.newest.pop_front();
+        }
+    }
+
+    /// Tells of them in what the last attempt came to.
+    pub(super) fn told_with(self, ended: Result<Summary>) -> Result<Summary> {
+        let (failures, failed_attempts) = (Vec::from(self.newest), self.count);
+        match ended {
+            Ok(summary) => Ok(Summary { failures, failed_attempts, ..summary }),
+            Err(error) => {
+                // They are plain data, so that nothing can go wrong.
+                let failures = serde_json::to_value(failures).unwrap_or_default();
+                Err(error.detail("failures", failures).detail("failed-attempts", failed_attempts.into()))
+            }
+        }
+    }
+}
+
 /// Records through one node, over all its subtasks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -90,8 +128,10 @@ pub struct Summary {
     pub signal: Option<i32>,
     /// What it began from; none: without state.
     pub restored: Option<Restored>,
-    /// The attempts of this process that failed before it, oldest first. Counts and times below are the last attempt's.
+    /// The newest of the attempts of this process that failed before it, oldest first. Counts and times below are the last attempt's.
     pub failures: Vec<FailedAttempt>,
+    /// How many failed before it.
+    pub failed_attempts: u64,
     /// Worker threads.
     pub parallelism: u16,
     /// How long it ran, in seconds.
@@ -134,6 +174,7 @@ impl Summary {
             signal: None,
             restored: None,
             failures: Vec::new(),
+            failed_attempts: 0,
             parallelism: plan.parallelism,
             seconds: (clock::now() - started).as_secs_f64(),
             cpu_seconds: clock::cpu().as_secs_f64(),
@@ -172,10 +213,31 @@ pub struct Progress {
 }
 
 /// How a job's checkpoints fare. It is degraded while the newest has failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// How many have failed since the last good one.
+    /// How many have failed since the last good one, in whatever attempt.
     pub failed_in_a_row: u64,
+    /// Why the newest has, if it has.
+    pub reason: Option<Arc<str>>,
     /// The last good one's number, and how long ago it was committed. The attempt may have begun from it.
     pub last_good: Option<(u64, Duration)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Error, Kind};
+
+    #[test]
+    fn of_many_failed_attempts_the_newest_are_kept_and_all_are_counted() {
+        let mut failed = FailedAttempts::default();
+        for attempt in 1..=50 {
+            failed.add(FailedAttempt { attempt: AttemptId { run: 1, attempt }, time: String::new(), error: format!("reason {attempt}") });
+        }
+        let error = failed.told_with(Err(Error::new(Kind::Job, "the last one"))).unwrap_err();
+        let (failures, count) = (error.details()["failures"].as_array().unwrap(), &error.details()["failed-attempts"]);
+        let numbers: Vec<_> = failures.iter().filter_map(|failed| failed["attempt"]["attempt"].as_u64()).collect();
+        assert_eq!((numbers, count), ((31..=50).collect(), &50.into()));
+        assert_eq!(failures[19]["error"], "reason 50");
+    }
 }

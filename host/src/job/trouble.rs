@@ -4,17 +4,31 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::checkpoint::manifest::{Fate, Past, Trigger};
+use crate::checkpoint::manifest::{FailedCheckpoints, Fate, Past, Trigger};
+use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
+use crate::record::AttemptId;
 
-use super::Notice;
 use super::commit::Committing;
-use super::controller::{Controller, joined};
+use super::controller::{Controller, Done, joined};
 use super::cycle::Cycle;
+use super::{Notice, Outcome};
 
 /// Subtasks of a node that are named in a message; of more only the number is told.
 const NAMED: usize = 3;
+
+/// How long an attempt that has ended waits for its note of failed checkpoints to be written.
+const NOTE_TIME: Duration = Duration::from_secs(2);
+
+/// Where the note of failed checkpoints stands.
+#[derive(Default)]
+pub(super) struct Noting {
+    /// There is something to be noted.
+    due: bool,
+    /// It is being written.
+    under_way: bool,
+}
 
 impl Controller {
     /// Gives up checkpoints that have taken too long.
@@ -48,26 +62,27 @@ impl Controller {
     pub(super) fn fail(&mut self, epoch: u64, cause: Error) -> Result<()> {
         let now = clock::now();
         let committing = self.committing.as_ref().is_some_and(|committing| committing.ready.epoch == epoch);
-        let Some(failure) = self.cycle.failed(epoch, committing, now) else { return Ok(()) };
+        let Some(failure) = self.cycle.failed(epoch, committing, now, cause.message()) else { return Ok(()) };
         if failure.is_given_up {
             self.pending.give_up(epoch);
             self.control.aborted(epoch);
         }
         self.remember(epoch, now, cause.message());
         self.fail_savepoints(epoch, &cause);
-        let (health, tolerable) = (self.health(), self.prepared.plan.checkpoint.tolerable_failures);
+        let (in_a_row, tolerable) = (self.cycle.tally().in_a_row, self.prepared.plan.checkpoint.tolerable_failures);
         if !failure.is_tolerated {
             let error = cause.context(format!("checkpoint {epoch} has failed"));
             return Err(match tolerable {
                 0 => error,
-                _ => error.note(format!("{} have failed in a row, and `tolerable-failures` is {tolerable}", health.failed_in_a_row)),
+                _ => error.note(format!("{in_a_row} have failed in a row, and `tolerable-failures` is {tolerable}")),
             });
         }
+        self.note_failed();
         let reason = cause.message().to_owned();
-        if failure.counts && health.failed_in_a_row == 1 {
-            self.observer.notice(&Notice::Degraded { checkpoint: epoch, reason, health, tolerable });
+        if failure.counts && in_a_row == 1 {
+            self.observer.notice(&Notice::Degraded { checkpoint: epoch, reason, in_a_row, tolerable, health: self.health() });
         } else {
-            tracing::info!(checkpoint = epoch, in_a_row = health.failed_in_a_row, "failed: {reason}");
+            tracing::info!(checkpoint = epoch, in_a_row, "failed: {reason}");
         }
         Ok(())
     }
@@ -105,12 +120,42 @@ impl Controller {
             total_bytes: 0,
             files: 0,
             reason: Some(reason.into()),
+            snapshots: under_way.snapshots.clone(),
+        });
+        self.noting.due = true;
+    }
+
+    /// Writes the note of failed checkpoints, beside all else. While one is being written, the next one waits.
+    fn note_failed(&mut self) {
+        if self.noting.under_way || !std::mem::take(&mut self.noting.due) {
+            return;
+        }
+        self.noting.under_way = true;
+        let (store, attempt, failed) = (self.store.clone(), self.attempt, self.failed());
+        self.tasks.spawn(async move {
+            note(&store, attempt, &failed).await;
+            Ok(Done::Noted)
         });
     }
 
-    /// The attempt ends with checkpoints under way, for the reason given. A commit under way is waited for, so that the next attempt
-    /// doesn't begin in the middle of it.
-    pub(super) async fn abandon(&mut self, why: &str) {
+    /// The note was written, or could not be.
+    pub(super) fn noted(&mut self) {
+        self.noting.under_way = false;
+        self.note_failed();
+    }
+
+    fn failed(&self) -> FailedCheckpoints {
+        FailedCheckpoints { streak: self.cycle.streak().clone(), checkpoints: self.history.failed() }
+    }
+
+    /// The attempt has ended, maybe with checkpoints under way. A commit under way is waited for, so that the next attempt doesn't begin in
+    /// the middle of it.
+    pub(super) async fn abandon(&mut self, ended: &Result<Outcome>) {
+        let why = match ended {
+            Ok(Outcome::Finished | Outcome::Stopped) => return,
+            Ok(Outcome::Cancelled) => "the job was cancelled",
+            Err(_) => "its attempt has failed",
+        };
         let running: Vec<u64> = self.cycle.running().map(|(epoch, _)| epoch).collect();
         running.into_iter().for_each(|epoch| self.remember(epoch, clock::now(), why));
         // Whoever is patient gives up.
@@ -123,6 +168,17 @@ impl Controller {
                 Err(error) => tracing::info!("the last commit did not come to its end: {error}"),
             }
         }
+        if self.noting.due || self.noting.under_way {
+            let noted = tokio::time::timeout(NOTE_TIME, note(&self.store, self.attempt, &self.failed())).await;
+            noted.unwrap_or_else(|_| tracing::info!("which checkpoints have failed could not be noted in time"));
+        }
+    }
+}
+
+/// Notes which checkpoints have failed. Where that is not possible nothing is lost but that.
+async fn note(store: &Store, attempt: AttemptId, failed: &FailedCheckpoints) {
+    if let Err(error) = store.note_failed(attempt, failed).await {
+        tracing::info!("which checkpoints have failed could not be noted: {error}");
     }
 }
 

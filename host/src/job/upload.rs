@@ -104,6 +104,7 @@ impl Upload {
         let took = SnapshotPart {
             operator: self.uid,
             subtask: self.id.subtask,
+            files: (files.len() + operator_state.len()) as u64,
             bytes: files.iter().map(|file: &StateFile| file.bytes).chain(operator_state.iter().map(|file| file.bytes)).sum(),
             aligned_us: micros(cost.aligned),
             froze_us: micros(cost.froze),

@@ -119,7 +119,7 @@ pub struct Ended {
     pub time: String,
     /// Why, if it has failed.
     pub error: Option<Fault>,
-    /// What its last process in the host was: records by node, checkpoints.
+    /// What its last process in the host was: records by node, checkpoints; of one that has failed, which attempts had failed before.
     #[schema(value_type = Option<Object>)]
     pub summary: Option<serde_json::Value>,
 }

@@ -53,8 +53,6 @@ pub(super) struct Live {
     pub(super) restored_from: Option<u64>,
     pub(super) restarts: u64,
     pub(super) progress: Progress,
-    /// Why the newest checkpoint has failed.
-    pub(super) reason: Option<String>,
     pub(super) last_error: Option<String>,
     /// Uid and kind of each node.
     pub(super) nodes: Vec<(String, &'static str)>,
@@ -84,7 +82,6 @@ impl Live {
             restored_from: None,
             restarts: 0,
             progress: Progress::default(),
-            reason: None,
             last_error: None,
             nodes: Vec::new(),
             metrics: None,
@@ -106,6 +103,12 @@ impl Live {
         self.parallelism = plan.parallelism;
         self.nodes = plan.nodes.iter().map(|node| (node.uid.clone(), node.kind.name())).collect();
         self.metrics = None;
+    }
+
+    /// It runs, well or not.
+    pub(super) fn enter_running(&mut self) {
+        let is_degraded = self.progress.health.failed_in_a_row > 0;
+        self.enter(if is_degraded { JobState::Degraded } else { JobState::Running });
     }
 
     /// A job that is ending stays so, whatever its attempts still go through.

@@ -171,5 +171,6 @@ fn done(state: JobState, summary: &Summary) -> Ended {
 }
 
 fn failed(error: &Error) -> Ended {
-    ended(JobState::Failed, Some(Fault::from(error)), None)
+    let details = error.details();
+    ended(JobState::Failed, Some(Fault::from(error)), (!details.is_empty()).then(|| details.clone().into()))
 }

@@ -71,7 +71,7 @@ pub struct JobDetails {
     pub ended: Option<Ended>,
 }
 
-/// How a job's checkpoints fare, in this attempt.
+/// How a job's checkpoints fare. What has failed in a row counts over attempts, all else in this one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CheckpointHealth {
@@ -292,7 +292,7 @@ impl Live {
             last_good: progress.health.last_good.map(|(checkpoint, _)| checkpoint),
             last_good_age_seconds: progress.health.last_good.map(|(_, age)| age.as_secs_f64()),
             bytes: progress.checkpoint_bytes,
-            reason: self.reason.clone(),
+            reason: progress.health.reason.as_deref().map(String::from),
         }
     }
 

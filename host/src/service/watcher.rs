@@ -1,13 +1,14 @@
 //! [`Watcher`]: what a running job tells, put where it is asked for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::event::Happened;
 use super::job::Job;
 use super::state::JobState;
 use super::swap::TakenBack;
 use crate::clock;
-use crate::job::{Metrics, Notice, Observer, Progress};
+use crate::job::{Health, Metrics, Notice, Observer, Progress};
 
 /// Watches one job.
 pub(super) struct Watcher(pub(super) Arc<Job>);
@@ -32,21 +33,21 @@ impl Observer for Watcher {
                     Notice::Resuming { restored, .. } => Some(restored.checkpoint),
                     _ => None,
                 };
-                live.reason = None;
-                live.enter(JobState::Running);
+                live.enter_running();
             }
             Notice::Restarting { error, .. } => {
                 live.restarts += 1;
                 live.last_error = Some(error.clone());
                 live.enter(JobState::Restarting);
             }
-            Notice::Degraded { reason, .. } => {
-                live.reason = Some(reason.clone());
-                live.enter(JobState::Degraded);
+            Notice::Lingering { error, .. } => live.last_error = error.clone().or(live.last_error.take()),
+            Notice::Degraded { health, .. } => {
+                live.progress.health = health.clone();
+                live.enter_running();
             }
-            Notice::Healthy { .. } => {
-                live.reason = None;
-                live.enter(JobState::Running);
+            Notice::Healthy { checkpoint, .. } => {
+                live.progress.health = Health { last_good: Some((*checkpoint, Duration::ZERO)), ..Health::default() };
+                live.enter_running();
             }
             Notice::Swapped { report } => {
                 live.swaps.done += 1;
@@ -68,13 +69,18 @@ impl Observer for Watcher {
     }
 
     fn progress(&self, progress: &Progress) {
-        self.0.live().progress = progress.clone();
+        let mut live = self.0.live();
+        live.progress = progress.clone();
+        if matches!(live.state, JobState::Running | JobState::Degraded) {
+            live.enter_running();
+        }
     }
 
     fn began(&self, metrics: &Arc<Metrics>) {
         let mut live = self.0.live();
         live.metrics = Some(Arc::clone(metrics));
-        live.progress = Progress::default();
+        // Until there is news of checkpoints, what was known of them holds.
+        live.progress = Progress { health: live.progress.health.clone(), ..Progress::default() };
     }
 }
 
@@ -88,7 +94,8 @@ fn happened(notice: &Notice) -> Option<Happened> {
         Notice::Swapped { .. } => Some(Happened::Swapped),
         Notice::TakenBack { .. } => Some(Happened::TakenBack),
         Notice::Kept { .. } => Some(Happened::Kept),
-        Notice::Unchecked
+        Notice::Lingering { .. }
+        | Notice::Unchecked
         | Notice::InMemory
         | Notice::FellBack { .. }
         | Notice::Discarded

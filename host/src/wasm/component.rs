@@ -59,7 +59,9 @@ impl Component {
     /// As [`Component::load`], but without a name: only the caller knows by which one the component is known to people.
     pub fn new(engine: &Engine, path: &Path, bytes: &[u8], limits: Limits) -> Result<Component> {
         check_header(bytes)?;
-        let compiled = wasm::Component::from_binary(engine.wasmtime(), bytes)
+        let digest = blake3::hash(bytes).to_hex().to_string();
+        let compiled = engine
+            .compile(bytes, &digest)
             .map_err(|error| Error::new(Kind::Component, format!("it is broken or cut off: {}", first_line(&error))).help(HOW_TO_BUILD))?;
         let ty = compiled.component_type();
         world::check(&ty, engine.wasmtime())?;
@@ -74,7 +76,6 @@ impl Component {
         let exported = Exported::find(&compiled, &exports)
             .ok_or_else(|| Error::new(Kind::Internal, "an export that was checked can't be found in the compiled component"))?;
         let descriptor = Arc::new(describe::describe(engine, &pre, &exported, path, limits)?);
-        let digest = blake3::hash(bytes).to_hex().to_string();
         Ok(Component { engine: engine.clone(), pre, exported, descriptor, digest, path: path.into(), imports, exports })
     }
 

@@ -10,6 +10,7 @@ use super::call::Runner;
 use super::component::Exported;
 use super::engine::Engine;
 use super::guest::{Facts, Guest, Phase};
+use super::limits::Interrupt;
 use super::log::GuestLog;
 use super::{ports, wire};
 use crate::error::{Error, Kind, Result};
@@ -25,7 +26,8 @@ pub(super) fn describe(engine: &Engine, pre: &InstancePre<Guest>, exported: &Exp
     let operator = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let log = GuestLog::new(&operator, 0, limits.log_lines);
     let facts = Facts { context: Arc::default(), config: "".into(), environment: Arc::new([]), log, metrics: Arc::default() };
-    let guest = Guest::new(Arc::new(nothing()), facts, limits, engine.ticks(), SubtaskState::new(&[], 1), Vec::new());
+    let guest =
+        Guest::new(Arc::new(nothing()), facts, limits, engine.deadline(Interrupt::default()), SubtaskState::new(&[], 1), Vec::new());
     let mut runner = Runner::new(engine, guest, limits, OnError::Fail);
     let described = runner.call(Phase::Describe, &mut Batch::default(), |store, _| {
         store.set_hostcall_fuel(DESCRIPTION_BYTES);

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 
-use wasmtime::component::Linker;
-use wasmtime::{Cache, CacheConfig, Config};
+use wasmtime::Config;
+use wasmtime::component::{Component, Linker};
 
+use super::cache::Cache;
 use super::guest::Guest;
-use super::limits::{STACK_BYTES, TICK, Ticks};
+use super::limits::{Deadline, Interrupt, STACK_BYTES, TICK, Ticks};
 use super::{imports, wasi};
 use crate::error::{Error, Kind, Result};
 
@@ -20,6 +21,7 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     wasmtime: wasmtime::Engine,
     linker: Linker<Guest>,
+    cache: Option<Cache>,
     ticks: Ticks,
     _ticker: Ticker,
 }
@@ -39,13 +41,25 @@ impl Engine {
         // Nobody sees where in the code a guest has trapped, and finding it out costs as much as the trap.
         config.wasm_backtrace_max_frames(None);
         config.generate_address_map(false);
-        config.cache(cache_dir.and_then(open_cache));
         let wasmtime = wasmtime::Engine::new(&config).map_err(broken)?;
         let mut linker = Linker::new(&wasmtime);
         imports::add_to_linker(&mut linker).and_then(|()| wasi::add_to_linker(&mut linker)).map_err(broken)?;
         let ticks = Ticks::default();
         let ticker = Ticker::start(wasmtime.clone(), ticks.clone())?;
-        Ok(Engine(Arc::new(Inner { wasmtime, linker, ticks, _ticker: ticker })))
+        Ok(Engine(Arc::new(Inner { wasmtime, linker, cache: cache_dir.and_then(open_cache), ticks, _ticker: ticker })))
+    }
+
+    /// Compiles the component in `bytes`, whose digest this is, unless it is in the cache.
+    pub(super) fn compile(&self, bytes: &[u8], digest: &str) -> wasmtime::Result<Component> {
+        let Inner { wasmtime, cache, .. } = &*self.0;
+        if let Some(component) = cache.as_ref().and_then(|cache| cache.get(wasmtime, digest)) {
+            return Ok(component);
+        }
+        let component = Component::from_binary(wasmtime, bytes)?;
+        if let Some(cache) = cache {
+            cache.put(wasmtime, digest, &component);
+        }
+        Ok(component)
     }
 
     pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -56,8 +70,9 @@ impl Engine {
         &self.0.linker
     }
 
-    pub(super) fn ticks(&self) -> Ticks {
-        self.0.ticks.clone()
+    /// For an instance whose calls can be interrupted so.
+    pub(super) fn deadline(&self, interrupt: Interrupt) -> Deadline {
+        Deadline::new(self.0.ticks.clone(), interrupt)
     }
 }
 
@@ -65,26 +80,13 @@ fn broken(error: wasmtime::Error) -> Error {
     Error::new(Kind::Internal, format!("the Wasm engine can't be set up: {error:#}"))
 }
 
-/// The cache in a directory, which is made if need be, for this user only: who can write there can run code here.
 fn open_cache(dir: PathBuf) -> Option<Cache> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    let made = builder.create(&dir).and_then(|()| dir.canonicalize()).map_err(|error| error.to_string());
-    let cache = made.and_then(|dir| {
-        let mut config = CacheConfig::new();
-        config.with_directory(dir);
-        Cache::new(config).map_err(|error| format!("{error:#}"))
-    });
-    match cache {
-        Ok(cache) => Some(cache),
-        Err(cause) => {
-            let dir = dir.display();
-            tracing::warn!("components are compiled at every start, because the cache directory {dir} can't be used: {cause}");
-            None
-        }
-    }
+    let cache = Cache::open(&dir);
+    let warn = |error: &std::io::Error| {
+        let dir = dir.display();
+        tracing::warn!("components are compiled at every start, because the cache directory {dir} can't be used: {error}");
+    };
+    cache.inspect_err(warn).ok()
 }
 
 /// Interrupts guests: while it lives, the engine's epoch and the ticks advance once per [`TICK`].

@@ -26,12 +26,19 @@ pub enum Cause {
     HostCall,
     /// The host could not read or write the operator's state on the local disk.
     Disk,
+    /// The host has interrupted the call, because the attempt has ended.
+    Interrupted,
 }
 
 impl Cause {
     /// Whether an instance is spent after it: its memory may be in any state, so it takes no more calls.
     pub fn is_fatal(self) -> bool {
         !matches!(self, Cause::Rejected | Cause::Error)
+    }
+
+    /// Whether neither a record nor the component is to blame, so that trying on would be of no use.
+    pub fn ends_attempt(self) -> bool {
+        matches!(self, Cause::Disk | Cause::Interrupted)
     }
 }
 
@@ -128,6 +135,9 @@ impl Failure {
             return exceeded(limit, None);
         }
         if trap == Some(&Trap::Interrupt) {
+            if guest.wasi.deadline.is_interrupted() {
+                return Failure::new(Cause::Interrupted, None, "was interrupted, because the attempt has ended");
+            }
             return exceeded(Limit::Time, None);
         }
         if std::mem::take(&mut guest.memory.refused) {

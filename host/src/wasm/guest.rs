@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::failure::{Exceeded, Misuse, Rejected};
-use super::limits::{Deadline, Limit, MemoryLimit, Ticks};
+use super::limits::{Deadline, Limit, MemoryLimit};
 use super::log::GuestLog;
 use super::metrics::{GuestMetrics, Reading, Uncounted};
 use super::wasi::Wasi;
@@ -97,7 +97,7 @@ impl Guest {
         descriptor: Arc<Descriptor>,
         facts: Facts,
         limits: Limits,
-        ticks: Ticks,
+        deadline: Deadline,
         state: SubtaskState,
         outputs: Vec<Outbox>,
     ) -> Self {
@@ -118,7 +118,7 @@ impl Guest {
             rejected_records: HashSet::new(),
             panicked: None,
             memory: MemoryLimit::new(limits.memory),
-            wasi: Wasi::new(facts.log.clone(), &facts.environment, Deadline::new(ticks), seed),
+            wasi: Wasi::new(facts.log.clone(), &facts.environment, deadline, seed),
             log: facts.log,
             metrics: facts.metrics,
             counted: Cell::new(false),

@@ -10,6 +10,7 @@ use super::call::{Returned, Runner};
 use super::component::Component;
 use super::failure::{Failure, Rejected};
 use super::guest::{Facts, Guest, Phase};
+use super::limits::Interrupt;
 use super::log::GuestLog;
 use super::metrics::GuestMetrics;
 use super::wire::{BatchIn, ColumnIn};
@@ -42,6 +43,8 @@ pub struct Context {
     pub log: GuestLog,
     /// The guests' own counters and gauges in the subtask.
     pub metrics: Arc<GuestMetrics>,
+    /// Ends its calls.
+    pub interrupt: Interrupt,
 }
 
 impl Context {
@@ -110,8 +113,8 @@ impl Instance {
         let engine = component.engine();
         let descriptor = Arc::clone(component.shared_descriptor());
         debug_assert_eq!(descriptor.outputs.len(), outputs.len(), "one outbox for each output port");
-        let mut runner =
-            Runner::new(engine, Guest::new(descriptor, context.facts(), limits, engine.ticks(), state, outputs), limits, on_error);
+        let deadline = engine.deadline(context.interrupt.clone());
+        let mut runner = Runner::new(engine, Guest::new(descriptor, context.facts(), limits, deadline, state, outputs), limits, on_error);
         let none = &mut Batch::default();
         let opened = runner.call(Phase::Open, none, |store, _| Functions::of_new_instance(component, store)).and_then(|functions| {
             runner.transact(Phase::Open, none, |store, _| functions.open.call(store, ()))?;
@@ -199,6 +202,11 @@ impl Instance {
         let Some(function) = self.functions.close else { return Ok(()) };
         let closed = |store: &mut Store<Guest>, _: &Batch| function.call(store, ()).map(|()| (Ok(()),));
         self.runner.transact(Phase::Close, &mut Batch::default(), closed)
+    }
+
+    /// The calls that follow are its last ones, and are not interrupted.
+    pub fn begin_to_end(&mut self) {
+        self.runner.guest().wasi.deadline.ignore_interrupts();
     }
 
     /// Limits the time of the calls that follow, instead of the limit that it was opened with.

@@ -3,10 +3,10 @@
 //! executes `unreachable`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use wasmtime::{ResourceLimiter, Store};
+use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
 use super::guest::Guest;
 use crate::plan::Limits;
@@ -17,6 +17,9 @@ pub(super) const STACK_BYTES: usize = 1 << 20;
 
 /// The unit in which a guest's time is measured.
 pub(super) const TICK: Duration = Duration::from_millis(10);
+
+/// Ticks in which a call that is interrupted may still end by itself: most do, and their instances can then be closed as at any end.
+const GRACE: u64 = 5;
 
 /// Bytes of one value in state, or of one element of a list.
 pub(super) const STATE_VALUE: usize = 16 << 20;
@@ -74,8 +77,11 @@ impl Limit {
     }
 }
 
-/// Gives a new store its limits, apart from time, which each call sets anew.
+/// Gives a new store its limits. That of time each call begins anew; at every tick it is looked whether the call is to end.
 pub(super) fn apply(store: &mut Store<Guest>, limits: Limits) {
+    store.epoch_deadline_callback(|mut guest| {
+        Ok(if guest.data_mut().wasi.deadline.is_over() { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
+    });
     store.limiter(|guest| &mut guest.memory);
     // What a guest hands to a host function lies in its memory, so it is no more than that unless parts of it overlap.
     store.set_hostcall_fuel(usize::try_from(limits.memory).unwrap_or(usize::MAX));
@@ -139,34 +145,63 @@ impl Ticks {
     }
 }
 
+/// Ends the calls of the instances that share it, wherever they are.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Ends the calls at hand, and those that follow, unless they end by themselves within a moment.
+    pub fn interrupt(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_due(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// When the call at hand must be over.
 #[derive(Debug)]
 pub(super) struct Deadline {
     ticks: Ticks,
     at: u64,
+    interrupt: Interrupt,
+    /// When the call at hand was interrupted.
+    interrupted: Option<u64>,
 }
 
 impl Deadline {
-    pub(super) fn new(ticks: Ticks) -> Self {
-        Deadline { ticks, at: u64::MAX }
+    pub(super) fn new(ticks: Ticks, interrupt: Interrupt) -> Self {
+        Deadline { ticks, at: u64::MAX, interrupt, interrupted: None }
     }
 
     /// Begins a call that may last `allowed` ticks.
     pub(super) fn begin(&mut self, allowed: u64) {
         self.at = self.ticks.now().saturating_add(allowed);
+        self.interrupted = None;
     }
 
-    /// Whether the call has lasted too long.
-    pub(super) fn has_passed(&self) -> bool {
-        self.ticks.now() >= self.at
+    /// From now on nobody interrupts calls; the limit of time still counts.
+    pub(super) fn ignore_interrupts(&mut self) {
+        self.interrupt = Interrupt::default();
+    }
+
+    /// Whether the call is not to end by its own fault.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_due()
+    }
+
+    /// Whether the call is to end: it has lasted too long, or was interrupted and has not ended by itself since.
+    pub(super) fn is_over(&mut self) -> bool {
+        let now = self.ticks.now();
+        now >= self.at || self.is_interrupted() && now >= *self.interrupted.get_or_insert(now) + GRACE
     }
 }
 
 /// A limit of time in ticks, rounded up, and one more for the tick that is under way.
 pub(super) fn ticks_in(time: Duration) -> u64 {
     let ticks = time.as_millis().div_ceil(TICK.as_millis()) + 1;
-    // Far from the end, because wasmtime adds its own count to it.
-    u64::try_from(ticks).unwrap_or(u64::MAX).min(u64::MAX / 2)
+    u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
 /// A number of bytes as people write it.

@@ -9,7 +9,7 @@ use super::call::Runner;
 use super::component::Component;
 use super::failure::{Cause, Failure, one_line};
 use super::guest::{Facts, Guest, Phase};
-use super::limits::{self, STATE_VALUE};
+use super::limits::{self, Interrupt, STATE_VALUE};
 use super::log::GuestLog;
 use super::wire::{ColumnIn, ColumnReturned};
 use crate::plan::{Limits, OnError, StateDescriptor};
@@ -103,7 +103,7 @@ impl Migrator {
         let log = GuestLog::new(operator, 0, limits.log_lines);
         let facts = Facts { context: Arc::default(), config: "".into(), environment: Arc::new([]), log, metrics: Arc::default() };
         let descriptor = Arc::clone(component.shared_descriptor());
-        let guest = Guest::new(descriptor, facts, *limits, engine.ticks(), SubtaskState::new(&[], 1), Vec::new());
+        let guest = Guest::new(descriptor, facts, *limits, engine.deadline(Interrupt::default()), SubtaskState::new(&[], 1), Vec::new());
         let mut runner = Runner::new(engine, guest, *limits, OnError::Fail);
         let function = runner.call(Phase::Migrate, &mut Batch::default(), |store, _| {
             let instance = component.instantiate(store)?;

@@ -3,6 +3,7 @@
 //!
 //! An instance is a cache: what must survive, its state and outputs, is lent to it and handed back when it ends, however it ends.
 
+mod cache;
 mod call;
 mod component;
 mod describe;
@@ -25,7 +26,7 @@ pub use component::Component;
 pub use engine::Engine;
 pub use failure::{Cause, Failure, Rejected};
 pub use instance::{Context, Instance, Unopened};
-pub use limits::Limit;
+pub use limits::{Interrupt, Limit};
 pub use log::GuestLog;
 pub use metrics::{GuestMetrics, Reading};
 pub use migrator::Migrator;

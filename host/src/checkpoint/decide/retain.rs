@@ -140,7 +140,7 @@ fn classify<'a>(paths: impl IntoIterator<Item = &'a str>) -> Classified<'a> {
     for path in paths {
         match paths::classify(path) {
             RunPath::Entry(slot) => _ = classified.entries.insert(slot),
-            RunPath::Published => {}
+            RunPath::Published | RunPath::Failed => {}
             RunPath::State(state) => classified.states.push((path, state)),
             RunPath::Foreign => classified.foreign.push(path.into()),
         }

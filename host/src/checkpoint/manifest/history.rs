@@ -1,10 +1,12 @@
 //! [`History`]: what a run's manifests remember of the checkpoints before them, the failed ones too: those leave no manifest of their own.
+//! Until a later manifest remembers them, a note beside the log does: [`FailedCheckpoints`].
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Manifest, Trigger};
+use super::{Manifest, SnapshotPart, Trigger};
 
 /// How many a manifest remembers.
 const REMEMBERED: usize = 10;
@@ -34,6 +36,9 @@ pub struct Past {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What those of its snapshots took that were durable. Manifests know that of their own checkpoint only, lest they grow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<SnapshotPart>,
 }
 
 /// What became of a checkpoint.
@@ -62,10 +67,12 @@ impl Past {
             total_bytes: manifest.total_bytes,
             files: files as u64,
             reason: None,
+            snapshots: Vec::new(),
         }
     }
 
-    fn place(&self) -> (u32, u64) {
+    /// Attempt and number, by which checkpoints of a run stand in order.
+    pub fn place(&self) -> (u32, u64) {
         (self.attempt, self.checkpoint)
     }
 }
@@ -91,9 +98,44 @@ impl History {
         }
     }
 
-    /// All of them.
+    /// All of them, for a manifest.
     pub fn to_vec(&self) -> Vec<Past> {
-        self.0.iter().cloned().collect()
+        self.0.iter().map(|past| Past { snapshots: Vec::new(), ..past.clone() }).collect()
+    }
+
+    /// Those that have failed.
+    pub fn failed(&self) -> Vec<Past> {
+        self.0.iter().filter(|past| past.state == Fate::Failed).cloned().collect()
+    }
+}
+
+/// Checkpoints since the last good one that have failed, in whatever attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Streak {
+    /// How many.
+    pub failed: u64,
+    /// Why the newest has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
+}
+
+/// What a run's note tells of checkpoints that have failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FailedCheckpoints {
+    /// How many in a row, when the note was written.
+    pub streak: Streak,
+    /// The newest of them, the oldest first.
+    pub checkpoints: Vec<Past>,
+}
+
+impl FailedCheckpoints {
+    /// The streak, if it has not ended with the checkpoint of a manifest that is newer than the note.
+    pub fn streak_after(&self, good: Option<&Manifest>) -> Streak {
+        let good = good.map(|manifest| Past::of(manifest).place());
+        let newest = self.checkpoints.last().map(Past::place);
+        if newest > good { self.streak.clone() } else { Streak::default() }
     }
 }
 
@@ -122,6 +164,16 @@ mod tests {
         history.add(failed(3, 6));
         history.add(Past::of(&manifest(3, 6, vec![])));
         assert_eq!(history.to_vec().pop().unwrap().state, Completed);
+    }
+
+    #[test]
+    fn a_streak_ends_with_the_next_good_one() {
+        let streak = Streak { failed: 3, reason: Some("no disk".into()) };
+        let note = FailedCheckpoints { streak: streak.clone(), checkpoints: vec![failed(1, 9), failed(2, 5)] };
+        for (good, expected) in [(None, &streak), (Some((1, 10)), &streak), (Some((2, 4)), &streak), (Some((2, 6)), &Streak::default())] {
+            let good = good.map(|(attempt, checkpoint)| manifest(attempt, checkpoint, vec![]));
+            assert_eq!(&note.streak_after(good.as_ref()), expected, "{good:?}");
+        }
     }
 
     #[test]

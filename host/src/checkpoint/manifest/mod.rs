@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::plan::{Schema, StateDescriptor};
 use crate::record::{AttemptId, KeyGroups, SplitPosition, Staged};
 
-pub use history::{Fate, History, Past};
+pub use history::{FailedCheckpoints, Fate, History, Past, Streak};
 pub use inline::Inline;
 pub use text::{FORMAT, ManifestError, parse, render};
 
@@ -200,6 +200,9 @@ pub struct SnapshotPart {
     pub operator: String,
     /// Its subtask.
     pub subtask: u16,
+    /// Its files; 0 in manifests of earlier versions.
+    #[serde(default)]
+    pub files: u64,
     /// Bytes of its files.
     pub bytes: u64,
     /// How long records were held back until all that come before the barrier had come, in microseconds.

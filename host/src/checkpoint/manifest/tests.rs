@@ -87,7 +87,7 @@ fn what_was_written_is_read() {
     let mut with_lists = manifest(3, 41, vec![]);
     with_lists.operators[0].operator_state =
         vec![operator_state_file(1, 39, "count", None), operator_state_file(2, 40, "count", 0), operator_state_file(3, 41, "count", 1)];
-    let part = SnapshotPart { operator: "count".into(), subtask: 1, bytes: 9, aligned_us: 1, froze_us: 2, upload_ms: 3 };
+    let part = SnapshotPart { operator: "count".into(), subtask: 1, files: 2, bytes: 9, aligned_us: 1, froze_us: 2, upload_ms: 3 };
     let failed = Past { state: Fate::Failed, reason: Some("no disk".into()), ..Past::of(&with_lists) };
     let remembers = Manifest { snapshots: vec![part], history: vec![Past::of(&with_lists), failed], ..with_lists.clone() };
     let mut holds =

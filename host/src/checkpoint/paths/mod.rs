@@ -4,6 +4,7 @@
 //! ```text
 //! <dir>/<job>/run-0001/log/00000000000000000042.json             an entry of the log: a claim or a manifest
 //! <dir>/<job>/run-0001/published                                 how far output is published
+//! <dir>/<job>/run-0001/failed.json                               checkpoints that have failed
 //! <dir>/<job>/run-0001/state/3-41/count-0.state                  attempt 3, epoch 41, operator count, subtask 0
 //! <dir>/<job>/run-0001/state/3-41/count-0.1.part.state           the same, what there was no room for
 //! <dir>/<job>/run-0001/state/3-41/count-0.operator.state         the lists of its operator state
@@ -29,6 +30,8 @@ pub enum RunPath {
     State(StatePath),
     /// The note of how far output is published.
     Published,
+    /// The note of checkpoints that have failed.
+    Failed,
     /// Nothing of ours: to be named, and left alone.
     Foreign,
 }
@@ -123,6 +126,9 @@ pub fn merged(attempt: u32, epochs: Epochs, uid: &str, serial: u64) -> String {
 /// Where the note lies that says how far the run's output is published, within its run.
 pub const PUBLISHED: &str = "published";
 
+/// Where the note lies that tells of checkpoints that have failed, within its run.
+pub const FAILED: &str = "failed.json";
+
 /// What a path, relative to a run's directory, is. Total: whatever is not exactly what this module would write is foreign.
 pub fn classify(path: &str) -> RunPath {
     if let Some(slot) = parse_entry(path) {
@@ -130,6 +136,9 @@ pub fn classify(path: &str) -> RunPath {
     }
     if path == PUBLISHED {
         return RunPath::Published;
+    }
+    if path == FAILED {
+        return RunPath::Failed;
     }
     match parse_state(path) {
         Some(state) => RunPath::State(state),

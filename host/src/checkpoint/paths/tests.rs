@@ -112,6 +112,7 @@ proptest! {
             RunPath::Entry(slot) => prop_assert_eq!(entry(slot), path),
             RunPath::State(state) => prop_assert_eq!(state.render(), path),
             RunPath::Published => prop_assert_eq!(PUBLISHED, path),
+            RunPath::Failed => prop_assert_eq!(FAILED, path),
             RunPath::Foreign => {}
         }
     }

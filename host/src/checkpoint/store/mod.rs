@@ -5,6 +5,7 @@ mod cause;
 mod collect;
 mod copies;
 mod credentials;
+mod failed;
 mod files;
 mod known;
 mod load;

@@ -12,7 +12,7 @@ pub(super) fn remove_leftovers(run_dir: &Path, attempt: u32, slot: u64) {
     let over = |path: &str| match paths::classify(path) {
         RunPath::State(state) => state.attempt < attempt,
         RunPath::Entry(entry) => entry < slot,
-        RunPath::Published | RunPath::Foreign => false,
+        RunPath::Published | RunPath::Failed | RunPath::Foreign => false,
     };
     let state_dirs = names(&run_dir.join("state")).into_iter().map(|dir| format!("state/{dir}"));
     for dir in state_dirs.chain(["log".to_string()]) {

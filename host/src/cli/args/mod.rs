@@ -116,6 +116,9 @@ pub(super) enum Command {
         /// of a host
         #[arg(value_name = "JOB.toml|JOB-DIR|JOB", value_parser = OsStringValueParser::new().try_map(|text| Location::from_os(&text)))]
         job: Location,
+        /// Only the checkpoint with this number, and what each of its snapshots took
+        #[arg(long, value_name = "N")]
+        checkpoint: Option<u64>,
 
         #[command(flatten)]
         host_file: HostFile,

@@ -7,7 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::checkpoint::manifest::{SnapshotPart, Trigger};
+use crate::checkpoint::manifest::{SnapshotPart, Streak, Trigger};
 use crate::plan::CheckpointSettings;
 
 /// Where sources wait for a checkpoint and one has failed, the next one comes after this time, if not before.
@@ -26,6 +26,7 @@ pub(super) struct Cycle {
     /// The last one has been triggered, at a stop or at the end of input.
     closing: bool,
     tally: Tally,
+    streak: Streak,
 }
 
 /// A checkpoint that is under way.
@@ -43,7 +44,7 @@ pub(super) struct UnderWay {
 /// How checkpoints fare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// So many have failed since the last good one,
+    /// So many of the attempt have failed since the last good one,
     pub(super) in_a_row: u64,
     /// and so many in all.
     pub(super) failed: u64,
@@ -82,11 +83,12 @@ pub(super) struct Failure {
 }
 
 impl Cycle {
-    /// For an attempt that begins `now`; `good` is the checkpoint that it begins from, and when that was committed.
-    pub(super) fn new(settings: CheckpointSettings, now: Instant, good: Option<(u64, Instant)>) -> Self {
+    /// For an attempt that begins `now`; `good` is the checkpoint that it begins from, and when that was committed, and `streak` what has
+    /// failed since.
+    pub(super) fn new(settings: CheckpointSettings, now: Instant, good: Option<(u64, Instant)>, streak: Streak) -> Self {
         let due = settings.interval.map(|interval| now + interval);
         let tally = Tally { good, ..Tally::default() };
-        Cycle { settings, due, ended: None, failed: None, under_way: BTreeMap::new(), closing: false, tally }
+        Cycle { settings, due, ended: None, failed: None, under_way: BTreeMap::new(), closing: false, tally, streak }
     }
 
     /// What to trigger now, if anything. The last one waits for no other: what is under way then becomes part of it.
@@ -134,8 +136,8 @@ impl Cycle {
         matches!(trigger, Trigger::Interval | Trigger::Savepoint)
     }
 
-    /// A checkpoint has failed; `committing`: its manifest may be durable all the same. None if it has failed before.
-    pub(super) fn failed(&mut self, epoch: u64, committing: bool, now: Instant) -> Option<Failure> {
+    /// A checkpoint has failed for this reason; `committing`: its manifest may be durable all the same. None if it has failed before.
+    pub(super) fn failed(&mut self, epoch: u64, committing: bool, now: Instant, reason: &str) -> Option<Failure> {
         let under_way = self.under_way.get_mut(&epoch).filter(|under_way| !under_way.failed)?;
         under_way.failed = true;
         let counts = under_way.trigger != Trigger::Savepoint;
@@ -143,6 +145,9 @@ impl Cycle {
         (self.ended, self.failed) = (Some(now), Some(now));
         self.tally.in_a_row += u64::from(counts);
         self.tally.failed += u64::from(counts);
+        if counts {
+            self.streak = Streak { failed: self.streak.failed + 1, reason: Some(reason.into()) };
+        }
         let is_tolerated = !counts || self.tally.in_a_row <= self.settings.tolerable_failures;
         Some(Failure { is_given_up, is_tolerated, counts })
     }
@@ -151,8 +156,8 @@ impl Cycle {
     pub(super) fn committed(&mut self, epoch: u64, now: Instant) -> u64 {
         self.under_way.retain(|&other, _| other > epoch);
         self.ended = Some(now);
-        self.tally.good = Some((epoch, now));
-        std::mem::take(&mut self.tally.in_a_row)
+        (self.tally.good, self.tally.in_a_row) = (Some((epoch, now)), 0);
+        std::mem::take(&mut self.streak).failed
     }
 
     /// A checkpoint that is not committed yet.
@@ -168,6 +173,11 @@ impl Cycle {
 
     pub(super) fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// What has failed since the last good one, also in attempts before.
+    pub(super) fn streak(&self) -> &Streak {
+        &self.streak
     }
 
     /// When the next one is to be triggered, as far as that is known.

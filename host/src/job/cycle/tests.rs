@@ -17,7 +17,7 @@ fn life(change: fn(&mut CheckpointSettings)) -> Life {
     (settings.interval, settings.timeout) = (Some(SECOND * 10), SECOND * 30);
     change(&mut settings);
     let start = clock::now();
-    Life { cycle: Cycle::new(settings, start, None), start }
+    Life { cycle: Cycle::new(settings, start, None, Streak::default()), start }
 }
 
 impl Life {
@@ -48,7 +48,7 @@ impl Life {
 
     /// Whether it is tolerated and whether it is given up.
     fn fails(&mut self, second: u32, epoch: u64, committing: bool) -> Option<(bool, bool)> {
-        let failure = self.cycle.failed(epoch, committing, self.at(second))?;
+        let failure = self.cycle.failed(epoch, committing, self.at(second), "no disk")?;
         Some((failure.is_tolerated, failure.is_given_up))
     }
 }
@@ -218,4 +218,18 @@ fn what_only_a_swap_may_bring_is_not_given_up() {
     life.trigger(10, 1, Trigger::Swap);
     assert_eq!(life.cycle.overdue(life.at(40)), Some((1, SECOND * 30)));
     assert_eq!(life.fails(40, 1, false), Some((true, false)), "no other epoch belongs to the old component");
+}
+
+#[test]
+fn a_streak_lasts_over_attempts_until_one_is_committed_and_what_is_tolerated_counts_anew() {
+    let mut life = life(|settings| settings.tolerable_failures = 1);
+    life.cycle.streak = Streak { failed: 2, reason: Some("no network".into()) };
+    life.triggers(10, 1);
+    assert_eq!(life.fails(11, 1, false), Some((true, true)), "the first of this attempt");
+    assert_eq!(life.cycle.streak(), &Streak { failed: 3, reason: Some("no disk".into()) });
+    life.triggers(20, 2);
+    assert_eq!((life.commits(21, 2), life.cycle.streak()), (3, &Streak::default()));
+    life.trigger(30, 3, Trigger::Savepoint);
+    life.fails(31, 3, false);
+    assert_eq!(life.cycle.streak(), &Streak::default(), "whoever has asked for it is told");
 }

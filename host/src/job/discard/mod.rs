@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use crate::checkpoint::decide::{Live, next_epoch, restore_point};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{History, Manifest, Trigger};
+use crate::checkpoint::paths;
 use crate::checkpoint::store::{Claimed, RunChoice, Store};
 use crate::clock;
 use crate::error::Result;
@@ -67,7 +68,8 @@ pub(super) async fn discard_newest(store: &Store, prepared: &Prepared, last: Att
 /// Kind `Storage` if something can't be read or deleted.
 async fn clear(store: &Store, attempt: AttemptId) -> Result<()> {
     let live = Live { attempt, paths: BTreeSet::new(), next_serial: u64::MAX, committed: Some(u64::MAX) };
-    store.collect(&live, 1).await.map(drop)
+    store.collect(&live, 1).await?;
+    store.delete(attempt.run, &[paths::FAILED.into()]).await
 }
 
 /// Deletes the rest of a run that was discarded, if this is the log of one.

@@ -22,7 +22,7 @@ use crate::record::AttemptId;
 use crate::wasm::Engine;
 
 /// A job that would never end: words into files. It has no operator, and so no state.
-fn plan(dir: &Path) -> Plan {
+pub(in crate::job) fn plan(dir: &Path) -> Plan {
     let words = WordsSettings { keys: 10, words_per_line: 3, lines: None, seed: 1, distribution: Distribution::Uniform };
     let source = NodeKind::Source(SourceSettings { rate: Some(5000), kind: SourceKind::Words(words) });
     let sink = NodeKind::Sink(SinkSettings::File { path: dir.join("out") });

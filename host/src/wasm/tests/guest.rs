@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::plan::{Limits, OnError};
 use crate::record::{AttemptId, Batch, Outbox, Shape, hash_key};
 use crate::state::SubtaskState;
-use crate::wasm::{Component, Context, Engine, Failure, GuestLog, Instance, Unopened};
+use crate::wasm::{Component, Context, Engine, Failure, GuestLog, Instance, Interrupt, Unopened};
 
 /// One engine for all tests, as in a process of the host.
 pub(super) fn engine() -> &'static Engine {
@@ -154,10 +154,15 @@ pub(super) fn soon() -> Limits {
 
 /// Opens a component with empty state.
 pub(super) fn open(component: &Component, limits: Limits) -> std::result::Result<Instance, Box<Unopened>> {
+    open_in(&context(), component, limits)
+}
+
+/// The same at some other place.
+pub(super) fn open_in(context: &Context, component: &Component, limits: Limits) -> std::result::Result<Instance, Box<Unopened>> {
     let state = SubtaskState::new(&component.descriptor().states, 128);
     let plain = Shape { plain: true, keyed: None };
     let outputs = component.descriptor().outputs.iter().map(|_| Outbox::new(plain)).collect();
-    Instance::open(component, &context(), limits, OnError::Fail, state, outputs)
+    Instance::open(component, context, limits, OnError::Fail, state, outputs)
 }
 
 /// Somewhere in some job.
@@ -174,6 +179,7 @@ pub(super) fn context() -> Context {
         environment: [].into(),
         log: GuestLog::new("test", 0, 100),
         metrics: Arc::default(),
+        interrupt: Interrupt::default(),
     }
 }
 

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::guest::{Guest, open, soon, words};
+use super::guest::{Guest, context, limits, open, open_in, soon, words};
+use crate::plan::Limits;
 use crate::wasm::log::{GuestLog, INFO};
 use crate::wasm::{Cause, Limit};
 
@@ -49,6 +50,23 @@ fn a_guest_that_sleeps_too_long_is_woken_by_its_limit() {
         let mut instance = open(&component, soon()).map_err(|u| u.failure).unwrap();
         let failure = instance.process(0, &mut words(&["a"])).unwrap_err();
         assert_eq!(failure.cause, Cause::Limit(Limit::Time), "{failure}");
+    }
+}
+
+#[test]
+fn whatever_a_guest_does_is_interrupted_but_its_last_calls_only_by_their_limit() {
+    let looping = Guest { process: "(loop $again (br $again))".into(), ..Guest::default() };
+    for guest in [sleeping(Duration::from_secs(3600)), looping] {
+        let (component, context) = (guest.load().unwrap(), context());
+        let open = |limits| open_in(&context, &component, limits).map_err(|u| u.failure).unwrap();
+        let (mut instance, mut ending) = (open(Limits { time: Duration::from_secs(3600), ..limits() }), open(soon()));
+        let failure = std::thread::scope(|scope| {
+            scope.spawn(|| context.interrupt.interrupt());
+            instance.process(0, &mut words(&["a"])).unwrap_err()
+        });
+        assert_eq!(failure.cause, Cause::Interrupted, "{failure}");
+        ending.begin_to_end();
+        assert_eq!(ending.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Limit(Limit::Time));
     }
 }
 

@@ -19,14 +19,14 @@ const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 impl Wasi {
-    /// Repeats `attempt` until it is ready, or the call has lasted too long.
+    /// Repeats `attempt` until it is ready, or the call is to end.
     fn wait<R>(&mut self, attempt: impl Fn(&mut ResourceTable) -> Poll<wasmtime::Result<R>>) -> wasmtime::Result<R> {
         let mut pause = FIRST_PAUSE;
         loop {
             if let Poll::Ready(result) = attempt(&mut self.table) {
                 return result;
             }
-            if self.deadline.has_passed() {
+            if self.deadline.is_over() {
                 return Err(Trap::Interrupt.into());
             }
             std::thread::sleep(pause);

@@ -24,6 +24,8 @@ struct Config {
     panics: String,
     /// The snapshot hook fails from this checkpoint on.
     fails_at: Option<u64>,
+    /// The snapshot hook never comes back from this checkpoint on.
+    sleeps_at: Option<u64>,
 }
 
 impl Life {
@@ -65,6 +67,9 @@ impl Life {
         }
         if self.config.fails_at.is_some_and(|at| checkpoint >= at) {
             bail!("no more checkpoints");
+        }
+        while self.config.sleeps_at.is_some_and(|at| checkpoint >= at) {
+            std::thread::sleep(std::time::Duration::from_secs(1));
         }
         Ok(())
     }

@@ -13,10 +13,12 @@ pub struct Slow {
 
 /// `config` in the job file.
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 struct Config {
     /// Rounds of a loop that does nothing, for each record that is slow.
     spins: u64,
+    /// Milliseconds of sleep for it.
+    sleep: u64,
     /// The record that is slow; without, all are.
     on: Option<String>,
 }
@@ -34,6 +36,9 @@ impl Slow {
         let is_slow = self.config.on.as_ref().is_none_or(|on| on == line);
         for spin in 0..if is_slow { self.config.spins } else { 0 } {
             black_box(spin);
+        }
+        if is_slow {
+            std::thread::sleep(std::time::Duration::from_millis(self.config.sleep));
         }
         out.emit(line);
         Ok(())

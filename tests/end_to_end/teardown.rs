@@ -1,0 +1,63 @@
+//! Attempts that end while a guest is in a call that does not: the call is interrupted, however long it may take.
+
+use crate::harness::{JobFile, Place};
+
+/// One subtask is stuck at the file `stuck` while the other reads `bad`, whose last record fails.
+fn job(restart: &str, limits: &str) -> JobFile {
+    JobFile::new("20ms")
+        .restart(restart)
+        .source("lines", "type = \"file\"\npath = \"input\"\nrate = 100")
+        .operator("stuck", "fixture-misbehave", &["lines"], &format!("config = {{ on = \"stuck\", how = \"loop\" }}\n{limits}"))
+        .operator("fails", "fixture-misbehave", &["stuck"], "config = { on = \"bad\", how = \"panic\" }")
+        .sink("out", &["fails"], "type = \"stdout\"")
+}
+
+fn place(restart: &str) -> Place {
+    let place = Place::new(&job(restart, "limits = { time = \"1h\" }"));
+    place.write_lines("input/0.txt", ["stuck"]);
+    place.write_lines("input/1.txt", (0..50).map(|number| format!("line {number}")).chain(["bad".into()]));
+    place
+}
+
+#[test]
+fn an_attempt_that_fails_waits_for_no_call_of_another_subtask() {
+    let ended = place("strategy = \"none\"").run(&["-p", "2"]).ends_with(1).says(&["operator `fails`", "record `bad`"]);
+    assert!(!ended.stderr.contains("interrupted"), "{}", ended.stderr);
+    let ended = place("strategy = \"fixed-delay\"\ndelay = \"1ms\"").run(&["-p", "2"]).ends_with(1);
+    ended.says(&["attempt 1 has failed, another follows in 1ms: operator `fails`", "(not tried again: "]);
+}
+
+#[test]
+fn a_record_on_which_a_call_is_interrupted_is_not_taken_for_one_that_fails() {
+    let place = place("strategy = \"none\"");
+    // With a policy for records that fail, the record would be left out, and looked for on fresh instances.
+    place.set_job(&job("strategy = \"none\"", "limits = { time = \"1h\" }\non-error = \"skip\""));
+    place.run(&["-p", "2"]).ends_with(1).says(&["operator `fails`", "record `bad`"]);
+}
+
+#[test]
+fn a_job_with_a_call_that_never_ends_is_cancelled_at_once() {
+    let place = place("strategy = \"none\"");
+    place.write_lines("input/1.txt", ["good"]);
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    host.running().wait_for_stdout("good\n");
+    let mut stop = host.start(&["stop", "job"]);
+    host.wait_for("job", "STOPPING");
+    assert!(!stop.has_ended(), "it waits for the call");
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    host.end().succeeds();
+}
+
+#[test]
+fn a_second_signal_ends_a_job_with_a_call_that_never_ends() {
+    let place = place("strategy = \"none\"");
+    place.write_lines("input/1.txt", ["good"]);
+    let mut running = place.start(&["-p", "2"]);
+    running.wait_for_stdout("good\n");
+    running.signal("INT");
+    running.wait_for_stderr("stopping with a last checkpoint");
+    running.signal("INT");
+    running.wait().ends_with(130);
+}
