@@ -24,7 +24,7 @@ fn refused(host: &Host<'_>, method: &str, path: &str, body: &Value, status: u16,
 
 #[test]
 fn every_path_answers_and_refuses() {
-    let place = flights::place("rate = 4000");
+    let place = flights::place("rate = 400");
     let mut host = place.host();
     let nothing = Value::Null;
     assert_eq!(host.http("GET", "/healthz", ""), (200, "ok\n".into()));
@@ -34,7 +34,7 @@ fn every_path_answers_and_refuses() {
     assert_eq!(ask(&host, "GET", "/v1/jobs", &nothing, 200), json!({ "jobs": [] }));
 
     // Deploying: components as the job file names them, relative to where it says that it lies.
-    let text = flights::job("rate = 4000").state("backend = \"disk\"").text();
+    let text = flights::job("rate = 400").state("backend = \"disk\"").text();
     let request = json!({ "text": text, "file": place.path("job.toml") });
     let deployed = ask(&host, "POST", "/v1/jobs", &request, 201);
     // What its thread has come to meanwhile is not known.
