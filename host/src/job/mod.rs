@@ -42,6 +42,7 @@ pub use crate::checkpoint::manifest::{ComponentFacts, Fate};
 pub use crate::checkpoint::paths::savepoint::is_trigger_id;
 pub use crate::checkpoint::store::{Disposed, Saved};
 pub use crate::dataflow::{Metrics, OwnMetrics, Pauses};
+pub use crate::state::Usage;
 pub use afterwards::{begins_from, clear_savepoint, find_savepoint, newest_component, savepoint_of_ended};
 pub use attempt::{attempts, discard_cancelled, newest_attempt};
 pub use checkpoints::{checkpoints, checkpoints_in};

@@ -9,8 +9,7 @@ use super::deployment::Ended;
 use super::job::{Job, Live};
 use super::state::{Fault, JobState};
 use super::swap::{Intended, SwapCounts, TakenBack};
-use crate::job::MigrationProgress;
-use crate::state::Usage;
+use crate::job::{MigrationProgress, Usage};
 
 /// A job in the list of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
