@@ -110,6 +110,16 @@ impl Frame {
         begins_like_a_frame(bytes) && bytes.get(4..6) == Some(&self.tag.to_le_bytes())
     }
 
+    /// How many bytes the frame has, header and all, of which `header` is the beginning, by what that says.
+    ///
+    /// # Errors
+    /// If that is above the limit. Whether it is a frame of this kind at all, reading it tells.
+    pub fn size(&self, header: &[u8; FRAME_HEADER]) -> Result<u64, CodecError> {
+        let (_, _, length, _) = fields(header);
+        self.check_size(length)?;
+        Ok(FRAME_HEADER as u64 + length)
+    }
+
     /// Appends a frame with `payload` to `out`.
     ///
     /// # Errors

@@ -174,8 +174,7 @@ impl Reader<'_> {
         let mut whole = self.operator_state(part, component, migration).await?.into_iter();
         let mut files = Vec::new();
         for file in &part.files {
-            let bytes = store.read_state_file(point, file).await?;
-            files.push(StateReader::open(point.run_dir.join(&file.path).to_string(), bytes)?);
+            files.push(store.open_state_file(point, file).await?);
         }
         let files = Arc::new(files);
         let saved: Arc<[StateDescriptor]> = saved_as(part, component.descriptor()).into();

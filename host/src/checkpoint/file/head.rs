@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::FileError;
+use super::content::Content;
 use crate::checkpoint::manifest::Epochs;
-use crate::codec::Frame;
+use crate::codec::{self, FRAME_HEADER, Frame};
 use crate::plan::{More, Schema, StateDescriptor, StateKind};
 use crate::record::KeyGroups;
 
@@ -96,9 +97,14 @@ impl Head {
         Ok(HEAD.encode(&wire, out)?)
     }
 
-    /// The head of the file `bytes`, and the bytes of its blocks.
-    pub(super) fn decode(bytes: &[u8]) -> Result<(Head, &[u8]), FileError> {
-        let (wire, blocks): (Wire, _) = HEAD.decode(bytes)?;
+    /// The head of a file, and where its blocks begin.
+    pub(super) fn read(content: &Content) -> Result<(Head, u64), FileError> {
+        let start = content.read(0, FRAME_HEADER as u64)?;
+        // What is shorter, or no frame, is told by decoding it.
+        let size =
+            if codec::begins_like_a_frame(&start) { start.first_chunk().map(|header| HEAD.size(header)).transpose() } else { Ok(None) };
+        let bytes = content.read(0, size.unwrap_or_default().unwrap_or(FRAME_HEADER as u64))?;
+        let (wire, _): (Wire, _) = HEAD.decode(&bytes)?;
         let mut states = Vec::with_capacity(wire.states.len());
         let mut counts = Vec::with_capacity(wire.states.len());
         for state in wire.states {
@@ -114,8 +120,8 @@ impl Head {
             counts,
             blocks: wire.blocks,
         };
-        head.check(blocks.len() as u64)?;
-        Ok((head, blocks))
+        head.check(content.bytes() - bytes.len() as u64)?;
+        Ok((head, bytes.len() as u64))
     }
 
     /// Checks what must hold between the parts of a head, and that the blocks are `body` bytes.

@@ -17,6 +17,7 @@
 
 mod block;
 mod broadcast;
+mod content;
 mod head;
 mod merge;
 mod operator;
@@ -31,6 +32,7 @@ pub(crate) mod tests;
 use crate::codec::CodecError;
 
 pub use broadcast::{BroadcastReader, write_broadcast};
+pub use content::Content;
 pub use head::Head;
 pub use merge::{each_entry, merge};
 pub use operator::{OperatorStateFacts, OperatorStateReader, WrittenOperatorState, write_operator};
@@ -46,9 +48,18 @@ enum FileError {
     /// Everything can be decoded, but does not hold together.
     #[error("the state file does not hold together: {0}")]
     Inconsistent(String),
+    /// It lies on a local disk and can't be read there.
+    #[error("can't be read: {0}")]
+    Unreadable(String),
     /// What is to be written breaks a rule.
     #[error("{0}")]
     Refused(String),
+}
+
+impl From<std::io::Error> for FileError {
+    fn from(error: std::io::Error) -> Self {
+        FileError::Unreadable(error.to_string())
+    }
 }
 
 impl FileError {

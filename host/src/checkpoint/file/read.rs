@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
-
 use super::FileError;
 use super::block::{self, Block, order};
+use super::content::Content;
 use super::head::Head;
+use crate::codec::FRAME_HEADER;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Compression, StateDescriptor};
 use crate::record::KeyGroups;
@@ -17,20 +17,26 @@ use crate::state::Change;
 pub struct StateReader {
     path: String,
     head: Head,
-    /// The blocks, back to back.
-    blocks: Bytes,
+    content: Content,
+    /// Where in it the blocks begin, which stand back to back.
+    blocks: u64,
+    compression: Compression,
 }
 
 impl StateReader {
-    /// Opens the state file with content `bytes`; `path` is only for errors. Checks the head; blocks are checked as they are read.
+    /// Opens the state file with this content; `path` is only for errors. Checks the head; blocks are read and checked one by one.
     ///
     /// # Errors
-    /// [`Kind::Checkpoint`] if it is no state file, damaged, truncated, or from the future.
-    pub fn open(path: impl Into<String>, bytes: Bytes) -> Result<Self> {
-        let path = path.into();
-        let (head, rest) = Head::decode(&bytes).map_err(|error| broken(&path, &error))?;
-        let blocks = bytes.slice_ref(rest);
-        Ok(StateReader { path, head, blocks })
+    /// [`Kind::Checkpoint`] if it is no state file, damaged, truncated, or from the future; [`Kind::Storage`] if it can't be read.
+    pub fn open(path: impl Into<String>, content: impl Into<Content>) -> Result<Self> {
+        let (path, content) = (path.into(), content.into());
+        let open = || {
+            let (head, blocks) = Head::read(&content)?;
+            let compression = block::compression(&content.read(blocks, FRAME_HEADER as u64)?);
+            Ok((head, blocks, compression))
+        };
+        let (head, blocks, compression) = open().map_err(|error| broken(&path, &error))?;
+        Ok(StateReader { path, head, content, blocks, compression })
     }
 
     /// What the file says about itself.
@@ -45,7 +51,7 @@ impl StateReader {
 
     /// How it is packed.
     pub fn compression(&self) -> Compression {
-        block::compression(&self.blocks)
+        self.compression
     }
 
     /// The changes in `groups`, in order, with states numbered as in [`Head::states`].
@@ -135,8 +141,8 @@ pub(super) struct Blocks<'r> {
     pub(super) groups: KeyGroups,
     /// The next block.
     next: usize,
-    /// Where it lies.
-    at: usize,
+    /// Where it lies, from the first one on.
+    at: u64,
     /// The block before it, if it was read: the two must be in order.
     before: Option<Rc<Block>>,
 }
@@ -146,12 +152,12 @@ impl<'r> Blocks<'r> {
         Blocks { reader, groups, next: 0, at: 0, before: None }
     }
 
-    fn read(&mut self, index: usize, at: usize) -> Result<Rc<Block>, FileError> {
+    fn read(&mut self, index: usize, at: u64) -> Result<Rc<Block>, FileError> {
         let head = &self.reader.head;
         let place = head.blocks[index];
         // Opening has checked that the blocks fill the file.
-        let frame = &self.reader.blocks[at..at + place.bytes as usize];
-        let block = Block::decode(frame, place, head.states.len())?;
+        let frame = self.reader.content.read(self.reader.blocks + at, place.bytes.into())?;
+        let block = Block::decode(&frame, place, head.states.len())?;
         if let Some(before) = &self.before
             && order(before.get(before.len() - 1)) >= order(block.get(0))
         {
@@ -168,7 +174,7 @@ impl Iterator for Blocks<'_> {
         while let Some(place) = self.reader.head.blocks.get(self.next) {
             let (index, at) = (self.next, self.at);
             self.next += 1;
-            self.at += place.bytes as usize;
+            self.at += u64::from(place.bytes);
             if place.first >= self.groups.end {
                 break;
             }
@@ -185,5 +191,6 @@ impl Iterator for Blocks<'_> {
 
 /// An error about the file at `path`.
 fn broken(path: &str, error: &FileError) -> Error {
-    Error::new(Kind::Checkpoint, format!("{path}: {error}"))
+    let kind = if matches!(error, FileError::Unreadable(_)) { Kind::Storage } else { Kind::Checkpoint };
+    Error::new(kind, format!("{path}: {error}"))
 }

@@ -185,7 +185,7 @@ fn only_the_blocks_of_the_key_groups_are_read() {
     let mut bytes = try_file(&many(), &NAMES, 1).unwrap().bytes.to_vec();
     let end = bytes.len() - 1;
     bytes[end] ^= 1;
-    let reader = StateReader::open("f", bytes.into()).unwrap();
+    let reader = StateReader::open("f", Bytes::from(bytes)).unwrap();
     let low = KeyGroups { start: 0, end: 8 };
     let expected: Vec<Owned> = sorted(&many()).into_iter().filter(|change| low.contains(change.group)).collect();
     assert_eq!(read(&reader, low).unwrap(), expected);
@@ -263,8 +263,8 @@ fn blocks_in_another_order_are_noticed() {
     // All in one key group, so that the head alone can't tell.
     let changes: Vec<Owned> = (0..3000u32).map(|key| owned(1, "a", &key.to_be_bytes(), ChangeKind::Put, &[7; 50])).collect();
     let bytes = try_file(&changes, &["a"], 1).unwrap().bytes;
-    let (mut head, blocks) = head::Head::decode(&bytes).unwrap();
-    let (first, rest) = blocks.split_at(head.blocks[0].bytes as usize);
+    let (mut head, start) = head::Head::read(&Content::from(bytes.clone())).unwrap();
+    let (first, rest) = bytes[start as usize..].split_at(head.blocks[0].bytes as usize);
     let (second, rest) = rest.split_at(head.blocks[1].bytes as usize);
     head.blocks.swap(0, 1);
     let mut swapped = Vec::new();
@@ -368,7 +368,7 @@ fn a_damaged_input_of_a_merge_is_named() {
     let mut bytes = try_file(&many(), &NAMES, 1).unwrap().bytes.to_vec();
     let end = bytes.len() - 1;
     bytes[end] ^= 1;
-    let files = [file(&few(), &NAMES, 2), StateReader::open("damaged.state", bytes.into()).unwrap()];
+    let files = [file(&few(), &NAMES, 2), StateReader::open("damaged.state", Bytes::from(bytes)).unwrap()];
     let error = merge(&files, ALL, false, 0).unwrap_err();
     assert!(error.message().starts_with("damaged.state: block of a state file is damaged"), "{error}");
 }

@@ -1,5 +1,7 @@
 //! State files on disk: writing them, reading them as a manifest names them, bringing them along from another run, and merging them.
 
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +13,7 @@ use super::objects::{Objects, PART};
 use super::open::objects_at;
 use super::{Store, get_from, key, unreadable, unwritable};
 use crate::checkpoint::decide::{Merge, Merged, RestorePoint};
-use crate::checkpoint::file::{StateReader, merge};
+use crate::checkpoint::file::{Content, StateReader, merge};
 use crate::checkpoint::manifest::{Inline, OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
@@ -60,7 +62,8 @@ impl Store {
     pub async fn verify(&self, point: &RestorePoint) -> Result<()> {
         for operator in &point.manifest.operators {
             for file in &operator.files {
-                self.read_state_file(point, file).await?;
+                let checked = content_checked(&self.place_of(point)?, Named::from(file)).await;
+                checked.map_err(|error| unrestorable(point, error))?;
             }
             for file in &operator.operator_state {
                 self.read_operator_state(point, file).await?;
@@ -69,18 +72,26 @@ impl Store {
         Ok(())
     }
 
+    /// Opens a state file that `point` names, all of which is checked against what is said there. If it lies on a local disk, it is read
+    /// from there block by block, and never in memory as a whole.
+    ///
+    /// # Errors
+    /// As [`Store::read_state_file`], and if it is no state file.
+    pub async fn open_state_file(&self, point: &RestorePoint, file: &StateFile) -> Result<StateReader> {
+        let content = content_checked(&self.place_of(point)?, Named::from(file)).await.map_err(|error| unrestorable(point, error))?;
+        StateReader::open(point.run_dir.join(&file.path).to_string(), content)
+    }
+
     async fn read_named(&self, point: &RestorePoint, file: Named<'_>) -> Result<Bytes> {
+        read_checked(&self.place_of(point)?, file).await.map_err(|error| unrestorable(point, error))
+    }
+
+    /// Where the files are that `point` names.
+    fn place_of(&self, point: &RestorePoint) -> Result<Place> {
         let (objects, prefix) = self.objects_of(&point.run_dir)?;
         // Of other jobs' files there are no copies.
         let copies = self.copies.clone().filter(|_| !prefix.is_empty());
-        let place = Place { objects, prefix, dir: point.run_dir.clone(), memory_threshold: 0, copies, known: None };
-        read_checked(&place, file).await.map_err(|error| match error.kind() {
-            Kind::Checkpoint => {
-                let message = format!("{} can't be restored: {error}; {} names it", point.name(), point.path);
-                Error::new(Kind::Checkpoint, message).help(point.way_out())
-            }
-            _ => error,
-        })
+        Ok(Place { objects, prefix, dir: point.run_dir.clone(), memory_threshold: 0, copies, known: None })
     }
 
     /// Makes the files of a checkpoint part of the run of `attempt`: copies them there if they belong to another run, so that a run
@@ -153,6 +164,15 @@ impl Store {
             _ => Ok((objects_at(run_dir, &self.access_to(run_dir)).map_err(|error| unreadable(run_dir, &error))?, String::new())),
         }
     }
+}
+
+/// Why a checkpoint can't be restored of which a file is not as it should be.
+fn unrestorable(point: &RestorePoint, error: Error) -> Error {
+    if error.kind() != Kind::Checkpoint {
+        return error;
+    }
+    let message = format!("{} can't be restored: {error}; {} names it", point.name(), point.path);
+    Error::new(Kind::Checkpoint, message).help(point.way_out())
 }
 
 /// Files that belong together: a run's, or a savepoint's.
@@ -232,14 +252,18 @@ pub(super) struct Named<'a> {
 impl Named<'_> {
     /// A file's content, if it is what was written; else what is wrong with it.
     fn check(&self, bytes: Bytes) -> std::result::Result<Bytes, String> {
-        if bytes.len() as u64 != self.bytes {
-            return Err(format!("has {} bytes and should have {}", bytes.len(), self.bytes));
+        self.check_facts(bytes.len() as u64, &checksum(&bytes)).map(|()| bytes)
+    }
+
+    /// Checks how many bytes a file has, and their checksum.
+    fn check_facts(&self, bytes: u64, checksum: &str) -> std::result::Result<(), String> {
+        if bytes != self.bytes {
+            return Err(format!("has {bytes} bytes and should have {}", self.bytes));
         }
-        let checksum = checksum(&bytes);
         if checksum != self.checksum {
             return Err(format!("is damaged: its checksum is {checksum} and should be {}", self.checksum));
         }
-        Ok(bytes)
+        Ok(())
     }
 }
 
@@ -280,6 +304,41 @@ pub(super) async fn read_checked(place: &Place, file: Named<'_>) -> Result<Bytes
     Ok(bytes)
 }
 
+/// The content of a state file, if it is the one that was written: left where it is, if that is on a local disk.
+async fn content_checked(place: &Place, file: Named<'_>) -> Result<Content> {
+    let path = match (&place.dir, &place.copies, file.inline) {
+        (Location::Path(dir), None, None) => dir.join(file.path),
+        // Of what is fetched there may have to be a copy.
+        _ => return read_checked(place, file).await.map(Content::from),
+    };
+    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the file {} {reason}", path.display()));
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => broken("is missing".into()),
+        _ => Error::new(Kind::Storage, format!("{} can't be read: {error}", path.display())),
+    };
+    let opened = path.clone();
+    let read = tokio::task::spawn_blocking(move || sum(&opened)).await;
+    let read = read.map_err(|error| Error::new(Kind::Internal, format!("reading a state file has ended: {error}")))?;
+    let (opened, bytes, checksum) = read.map_err(unreadable)?;
+    file.check_facts(bytes, &format!("{checksum:08x}")).map_err(broken)?;
+    Ok(Content::File(Arc::new(opened), bytes))
+}
+
+/// A file, how many bytes it has, and their crc32c.
+fn sum(path: &Path) -> io::Result<(std::fs::File, u64, u32)> {
+    let mut file = std::fs::File::open(path)?;
+    let (mut piece, mut bytes, mut checksum) = (vec![0; PIECE], 0, 0);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok((file, bytes, checksum)),
+            read => (bytes, checksum) = (bytes + read as u64, crc32c::crc32c_append(checksum, &piece[..read])),
+        }
+    }
+}
+
+/// So much of a file is read at once to be checked.
+const PIECE: usize = 1 << 20;
+
 /// A checksum as manifests have it.
 pub(super) fn checksum(bytes: &[u8]) -> String {
     format!("{:08x}", crc32c::crc32c(bytes))
@@ -289,8 +348,8 @@ pub(super) fn checksum(bytes: &[u8]) -> String {
 pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64) -> Result<Vec<StateFile>> {
     let mut readers = Vec::new();
     for input in &due.inputs {
-        let bytes = read_checked(from, Named::from(input)).await?;
-        readers.push(StateReader::open(from.dir.join(&input.path).to_string(), bytes)?);
+        let content = content_checked(from, Named::from(input)).await?;
+        readers.push(StateReader::open(from.dir.join(&input.path).to_string(), content)?);
     }
     let readers: Arc<[StateReader]> = readers.into();
     let mut files = Vec::new();
