@@ -36,6 +36,7 @@ fn a_component_whose_file_is_lost_is_told_and_mended_by_a_push() {
     std::fs::remove_file(&file).unwrap();
     host.cofferdam(&["deploy", "job.toml"]).succeeds();
     host.wait_for("job", "FINISHED");
+    host.cofferdam(&["forget", "job"]).succeeds();
     std::fs::remove_file(&file).unwrap();
     host.cofferdam(&["component", "rm", &digest]).succeeds();
     host.cofferdam(&["component", "inspect", &digest]).ends_with(9).says(&["the host has no component"]);
