@@ -39,6 +39,10 @@ pub struct Options {
     pub swap: Option<Resumed>,
 }
 
+/// By how much threads that give way are nicer than workers, as the system counts that: they get a third of what those get.
+#[cfg(target_os = "linux")]
+const GIVEN_WAY: i32 = 5;
+
 /// Loads and checks everything that a job needs, without touching anything of it.
 ///
 /// # Errors
@@ -57,7 +61,8 @@ pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Resul
     // Guests never run on the runtime's threads, and loading a component runs its `describe`.
     let engine = Engine::new(cache_dir())?;
     let prepared = Arc::new(Prepared::new(plan, &engine).map_err(named)?);
-    runtime()?.block_on(async { attempts(prepared, options, observer, &mut listen()?).await }).map_err(named)
+    let runtime = several().on_thread_start(give_way).build().map_err(no_runtime)?;
+    runtime.block_on(async { attempts(prepared, options, observer, &mut listen()?).await }).map_err(named)
 }
 
 /// Waits here for what a job does, or what is to be known about one, on this thread alone.
@@ -65,7 +70,7 @@ pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Resul
 /// # Errors
 /// Kind `Internal` if there is nothing to wait with.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().on_thread_start(give_way).build();
     runtime.map_err(no_runtime)?.block_on(work)
 }
 
@@ -74,7 +79,21 @@ pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 /// # Errors
 /// Kind `Internal` if there are no threads for it.
 pub fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(no_runtime)
+    several().build().map_err(no_runtime)
+}
+
+fn several() -> tokio::runtime::Builder {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all();
+    builder
+}
+
+/// Has this thread give way to a job's workers where there are not enough processors for all: what is to be stored can wait for a moment, and
+/// nobody should notice a barrier by it. Threads that it starts give way as well, so no worker may be one of them.
+fn give_way() {
+    // Elsewhere this would be about all threads of the process. Where it is not allowed, all are served alike.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, GIVEN_WAY);
 }
 
 fn no_runtime(error: std::io::Error) -> Error {
