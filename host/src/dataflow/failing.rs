@@ -23,7 +23,7 @@ pub(super) const PROBE_TIME: Duration = Duration::from_millis(500);
 
 /// So many records of a batch that has failed are worked on at once. Where one fails there are often more, and with each that panics all
 /// before it in the call are worked on again.
-const PIECE: usize = 64;
+const PIECE: usize = 32;
 
 /// A batch at an input port.
 pub(super) struct Arrived<'a> {

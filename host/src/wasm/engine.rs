@@ -38,8 +38,7 @@ impl Engine {
         config.concurrency_support(false);
         config.epoch_interruption(true);
         config.max_wasm_stack(STACK_BYTES);
-        // Nobody sees where in the code a guest has trapped, and finding it out costs as much as the trap.
-        config.wasm_backtrace_max_frames(None);
+        // In which function a guest has trapped is told, but not where in it, which would have to be looked for at each trap.
         config.generate_address_map(false);
         let wasmtime = wasmtime::Engine::new(&config).map_err(broken)?;
         let mut linker = Linker::new(&wasmtime);

@@ -94,6 +94,18 @@ impl fmt::Display for Exceeded {
 
 impl std::error::Error for Exceeded {}
 
+/// A guest panicked; what it said is noted. Returned by a host function, it ends the guest's call.
+#[derive(Debug)]
+pub(super) struct Panicked;
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("panicked")
+    }
+}
+
+impl std::error::Error for Panicked {}
+
 /// A guest asked for its process to end.
 #[derive(Debug)]
 pub(super) struct Exit(pub(super) u8);

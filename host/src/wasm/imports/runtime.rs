@@ -6,7 +6,7 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmStr};
 
 use crate::clock;
-use crate::wasm::failure::{Misuse, one_line};
+use crate::wasm::failure::{Misuse, Panicked, one_line};
 use crate::wasm::guest::{Guest, Phase};
 use crate::wasm::metrics::Reading;
 
@@ -60,12 +60,12 @@ fn change(store: &Store<'_>, metric: &WasmStr, by: Reading, function: &str) -> w
     store.data().count_metric(&metric.to_str(store)?, by, function)
 }
 
-/// Allowed in every call, `describe` included: it says why the trap that follows came about.
+/// Allowed in every call, `describe` included. The call ends here: the trap that would follow costs a signal.
 fn panicked(mut store: Store<'_>, (record, message): (Option<u32>, WasmStr)) -> wasmtime::Result<()> {
     let message = one_line(&message.to_str(&store)?);
     let guest = store.data_mut();
     let records = if guest.phase == Phase::Process { guest.call.len() } else { 0 };
     let record = record.map(|record| record as usize).filter(|&record| record < records);
     guest.panicked = Some((record, message));
-    Ok(())
+    Err(Panicked.into())
 }
