@@ -21,7 +21,7 @@ impl Relapse {
     fn lines(&mut self, line: &str, out: &mut Output<String>) -> Result<()> {
         let fails = match line.strip_prefix("fail-") {
             Some("odd") => self.attempt % 2 == 1,
-            Some("even") => self.attempt % 2 == 0,
+            Some("even") => self.attempt.is_multiple_of(2),
             Some(attempt) => attempt.parse() == Ok(self.attempt),
             None => false,
         };
