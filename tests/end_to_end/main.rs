@@ -131,6 +131,8 @@ mod swap;
 #[cfg(test)]
 mod swap_flights;
 #[cfg(test)]
+mod swap_migrating;
+#[cfg(test)]
 mod swap_told;
 #[cfg(test)]
 mod takeover;

@@ -500,7 +500,7 @@ fn a_savepoint_after_a_swap_goes_on_with_the_new_component_when_all_else_is_gone
 
 /// When the host is killed.
 #[derive(Clone, Copy, Debug)]
-enum Moment {
+pub enum Moment {
     /// When it is written down what is intended.
     Intended,
     /// When so many checkpoints that belong to a swap are committed.
@@ -509,7 +509,7 @@ enum Moment {
     Answered,
 }
 
-fn kill_at(moment: Moment, place: &Place, host: &mut Host<'_>, command: &mut Running) {
+pub fn kill_at(moment: Moment, place: &Place, host: &mut Host<'_>, command: &mut Running) {
     let of_swaps = || place.manifests(1).iter().filter(|manifest| manifest.json["trigger"] == "swap").count();
     let before = of_swaps();
     let intended = || fs::read_to_string(place.path("data/jobs/job/job.json")).is_ok_and(|text| text.contains("\"probation-ms\""));
