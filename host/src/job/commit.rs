@@ -122,15 +122,19 @@ impl Controller {
         Ok(ready.trigger)
     }
 
-    /// Starts merges that are due, and the collection of what is superseded.
+    /// Starts a merge that is due, unless one is under way.
+    pub(super) fn merge(&mut self) {
+        let Some(merge) = self.lists.next_merge() else { return };
+        let (store, run) = (self.store.clone(), self.attempt.run);
+        self.tasks.spawn(async move {
+            let merged = store.merge(run, &merge, clock::wall_ms()).await;
+            Ok(Done::Merged(merge.operator, merged))
+        });
+    }
+
+    /// Starts a merge that is due, and the collection of what is superseded.
     pub(super) fn clean_up(&mut self) {
-        while let Some(merge) = self.lists.next_merge() {
-            let (store, run) = (self.store.clone(), self.attempt.run);
-            self.tasks.spawn(async move {
-                let merged = store.merge(run, &merge, clock::wall_ms()).await;
-                Ok(Done::Merged(merge.operator, merged))
-            });
-        }
+        self.merge();
         self.remove_owned();
         if !self.collecting {
             self.collecting = true;

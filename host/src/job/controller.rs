@@ -357,7 +357,11 @@ impl Controller {
                 self.cycle.took(epoch, took);
                 self.ack(node, subtask, epoch, part)
             }
-            Done::Merged(_, Ok(merged)) => self.lists.finish(merged),
+            Done::Merged(_, Ok(merged)) => {
+                self.lists.finish(merged)?;
+                self.merge();
+                Ok(())
+            }
             Done::Merged(operator, Err(error)) => {
                 // Its inputs are untouched, and it is tried again with the next checkpoint.
                 tracing::warn!(operator, "state files could not be merged: {error}");

@@ -162,10 +162,13 @@ impl FileLists {
     }
 
     /// A merge that is due, if there is one; it counts as under way until [`FileLists::finish`] or [`FileLists::give_up`]. There is
-    /// never more than one for an operator.
+    /// never more than one, the longest list first: however many operators a job has, merging takes no more than one processor and what
+    /// one stream of the store gives.
     pub fn next_merge(&mut self) -> Option<Merge> {
-        let idle = self.lists.iter().filter(|(operator, _)| !self.running.contains_key(*operator));
-        let due = idle.filter_map(|(operator, files)| Some((operator.clone(), self.due(files)?)));
+        if !self.running.is_empty() {
+            return None;
+        }
+        let due = self.lists.iter().filter_map(|(operator, files)| Some((operator.clone(), self.due(files)?)));
         let (operator, due) = due.max_by_key(|(_, due)| due.inputs.len())?;
         Some(self.begin(&operator, due))
     }

@@ -286,10 +286,22 @@ fn files_of_different_subtasks_are_merged_apart() {
     let merge = lists.next_merge().unwrap();
     assert_eq!(merge.inputs.len(), 9);
     assert!(merge.inputs.iter().all(|file| file.groups == merge.outputs[0].groups));
-    // One at a time for an operator.
+    // One at a time.
     assert_eq!(lists.next_merge(), None);
     lists.give_up("count");
     assert_eq!(lists.next_merge().unwrap().inputs, merge.inputs);
+}
+
+#[test]
+fn there_is_one_merge_at_a_time_of_whatever_operator_the_longest_list_first() {
+    let mut lists = lists(1, &one_lane(&[10; 9]));
+    lists.add("other", &one_lane(&[10; 11]));
+    let first = lists.next_merge().unwrap();
+    assert_eq!((first.operator.as_str(), first.inputs.len()), ("other", 11));
+    assert_eq!(lists.next_merge(), None);
+    let inputs = first.inputs.iter().map(|file| file.path.clone()).collect();
+    lists.finish(Merged { operator: "other".into(), inputs, files: vec![sized(11, 0, 1, 110)] }).unwrap();
+    assert_eq!(lists.next_merge().unwrap().operator, "count");
 }
 
 #[test]
