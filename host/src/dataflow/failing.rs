@@ -162,7 +162,7 @@ impl OperatorStage {
                     self.instance().outputs().iter_mut().for_each(Outbox::discard);
                     from = middle;
                 }
-                Err(Failure { record: Some(record), .. }) if record < middle - from => (from, to) = (from + record, from + record + 1),
+                Err(failure @ Failure { record: Some(record), .. }) if record < middle - from => return Ok(Some((from + record, failure))),
                 Err(_) => to = middle,
             }
         }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::event::Event;
 use super::failing::{Arrived, Blame, PROBE_TIME, part};
@@ -46,6 +47,9 @@ pub struct Swap {
     pub trial: Option<Arc<Trial>>,
 }
 
+/// Looks so often whether more of a snapshot may be handed over.
+const STORING: Duration = Duration::from_millis(1);
+
 impl fmt::Debug for Swap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Swap").field("node", &self.node).field("epoch", &self.epoch).field("to", &self.to).finish_non_exhaustive()
@@ -59,7 +63,13 @@ impl OperatorStage {
         if swap.migrate.is_some() {
             // The values that snapshots wait for are about to be rewritten.
             while self.is_freezing() {
-                self.advance()?;
+                if self.place.control.is_cancelled() {
+                    return Err(Error::new(Kind::Job, "the attempt has ended while a component waited for snapshots to be stored"));
+                }
+                if !self.advance()? && self.is_freezing() {
+                    // As much as may be is on its way to be stored.
+                    std::thread::sleep(STORING);
+                }
             }
         }
         let (mut state, outputs) = self.dismiss();

@@ -63,17 +63,18 @@ pub async fn newest_component(plan: &Plan, operator: &str) -> Result<Option<Stri
     newest_digest(&store(plan).await?, operator).await
 }
 
-/// Whether a job that is to begin from the savepoint in a directory has still to: no attempt of it has begun that is newer than `since`, or
-/// none has committed a checkpoint.
+/// Whether a job has still to begin from the savepoint in a directory: it was told to, and no attempt of it has begun that is newer than
+/// `since`; or one has, whoever told it, and none has committed a checkpoint. Without `since` it was not told.
 ///
 /// # Errors
 /// Kind `Storage` if the job's log can't be read.
-pub async fn begins_from(plan: &Plan, since: AttemptId, savepoint: &Location) -> Result<bool> {
+pub async fn begins_from(plan: &Plan, since: Option<AttemptId>, savepoint: &Location) -> Result<bool> {
     let store = store(plan).await?;
-    if newest(&store).await? <= since {
+    let newest = newest(&store).await?;
+    if since.is_some_and(|since| newest <= since) {
         return Ok(true);
     }
-    let Some(&run) = store.runs().await?.last() else { return Ok(true) };
+    let Some(&run) = store.runs().await?.last() else { return Ok(since.is_some()) };
     let log = store.log(run).await?;
     let from = unfulfilled(&log).and_then(|claim| claim.from.as_ref()?.parse::<Location>().ok());
     Ok(from.and_then(|manifest| manifest.parent()).as_ref() == Some(savepoint))

@@ -86,8 +86,8 @@ async fn until_the_last(
             Err(error) => error,
         };
         let Some(attempt) = legacy.attempt.or(options.unattended.then_some(AttemptId::NONE)) else { return Err(error) };
-        let is_forgiven = std::mem::take(&mut legacy.is_forgiven);
-        if legacy.ending && !is_forgiven {
+        let (is_forgiven, is_ending) = (std::mem::take(&mut legacy.is_forgiven), std::mem::take(&mut legacy.ending));
+        if is_ending && !is_forgiven {
             return Err(for_good(error, Some("it was to end anyway".into())));
         }
         let swap = legacy.unsettled.as_mut().filter(|_| error.kind() != Kind::Fenced);
@@ -282,9 +282,10 @@ async fn attempt(
     }
     let read = |(restored, &node): (&u64, &usize)| restored + metrics.node(node).records_in;
     legacy.progress.read = legacy.progress.restored.iter().zip(&sources).map(read).collect();
-    // A worker's panic has already been told as the reason, if it was one.
+    // A worker's panic has already been told as the reason, if it was one. Where it was none, what counts is durable, and a job that has been
+    // told to end has ended.
     let outcome = ended?;
-    joined?;
+    joined.unwrap_or_else(|panic| tracing::warn!("the attempt has ended, and after that: {panic}"));
     let node = |(index, node): (usize, &crate::plan::Node)| {
         let counts = metrics.node(index);
         NodeTotals {

@@ -11,7 +11,7 @@ use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
 use super::attempt::open;
-use super::begin::publish;
+use super::begin::{publish, unfulfilled};
 use super::prepare::Prepared;
 use super::{End, Order, Outcome, Summary};
 
@@ -75,12 +75,14 @@ pub(super) async fn stop(prepared: &Prepared, last: Option<AttemptId>, claimer: 
     }
 }
 
-/// The newest checkpoint of a run whose newest attempt is `last`, if it has one.
+/// The newest checkpoint of a run whose newest attempt is `last`, if it has one. None if that attempt was told to begin from another one and
+/// has committed nothing since: then it is that one to go on from, and it stays.
 async fn newest(store: &Store, last: AttemptId) -> Result<Option<RestorePoint>> {
     let newest = store.runs().await?.last().copied().unwrap_or(last.run);
     let log = store.log(newest).await?;
     match store.fence(last, &log).await? {
         Some(newer) => Err(newer),
+        None if unfulfilled(&log).is_some_and(|claim| claim.from.is_some()) => Ok(None),
         None => restore_point(&log, log.last_slot() + 1),
     }
 }

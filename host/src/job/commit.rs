@@ -161,9 +161,12 @@ impl Controller {
     pub(super) async fn end(&mut self, outcome: Outcome) -> Outcome {
         self.remove_owned();
         while let Some(done) = self.tasks.join_next().await {
-            if let Err(error) = joined(done).and_then(|done| self.done(done)) {
-                tracing::warn!("{error}");
-            }
+            let dealt_with = match joined(done) {
+                // It came too late, and so would the next.
+                Ok(Done::Merged(..)) => Ok(()),
+                done => done.and_then(|done| self.done(done)),
+            };
+            dealt_with.unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         while let Some(written) = self.savepoints.writers.join_next().await {
             self.written(written).unwrap_or_else(|error| tracing::warn!("{error}"));

@@ -167,7 +167,10 @@ impl Controller {
         match &ended {
             Ok(Outcome::Finished) => {}
             Ok(Outcome::Stopped) => self.control.end(),
-            Ok(Outcome::Cancelled) => self.control.cancel(),
+            Ok(Outcome::Cancelled) => {
+                self.control.cancel();
+                self.give_up_savepoints().await;
+            }
             Err(error) => {
                 self.control.cancel();
                 self.give_up_savepoints().await;

@@ -102,7 +102,8 @@ impl Controller {
         if !is_spent && trigger.is_none_or(Cycle::may_be_given_up) {
             return self.fail(epoch, error);
         }
-        self.is_forgiven = is_asked;
+        // Whoever has told the job to end meanwhile would not be heard by another attempt.
+        self.is_forgiven = is_asked && (self.ending.is_none() || self.savepoints.is_drain);
         Err(error)
     }
 

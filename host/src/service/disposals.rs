@@ -108,10 +108,8 @@ impl Host {
 fn needs(deployment: &Deployment, savepoint: &Location) -> Result<bool> {
     let from = deployment.begin.from.as_deref().filter(|from| from.parse::<u64>().is_err());
     // What can't be found any more is none that could be removed.
-    let Some(Ok(from)) = from.and_then(|from| from.parse().ok()).map(|from| job::savepoint_at(&from)) else { return Ok(false) };
-    if from != *savepoint {
-        return Ok(false);
-    }
+    let asked = from.and_then(|from| from.parse().ok()).and_then(|from| job::savepoint_at(&from).ok());
+    let since = (asked.as_ref() == Some(savepoint)).then_some(deployment.begin.since);
     let plan = deployment.plan(|_| std::path::PathBuf::new())?;
-    job::block_on(job::begins_from(&plan, deployment.begin.since, savepoint))
+    job::block_on(job::begins_from(&plan, since, savepoint))
 }
