@@ -149,7 +149,7 @@ impl Controller {
         FailedCheckpoints { streak: self.cycle.streak().clone(), checkpoints: self.history.failed() }
     }
 
-    /// The attempt has ended, maybe with checkpoints under way. A commit under way is waited for, so that the next attempt doesn't begin in
+    /// The attempt has ended, maybe with checkpoints under way; savepoints are given up already. A commit under way is waited for, so that the next attempt doesn't begin in
     /// the middle of it.
     pub(super) async fn abandon(&mut self, ended: &Result<Outcome>) {
         let why = match ended {
@@ -162,7 +162,6 @@ impl Controller {
         // Whoever is patient gives up.
         self.patience = watch::Sender::default();
         self.tasks.abort_all();
-        self.give_up_savepoints().await;
         if let Some(Committing { task, .. }) = self.committing.take() {
             match joined(task.await) {
                 Ok(_) => tracing::debug!("the last commit came to its end"),
