@@ -42,12 +42,13 @@ fn a_thousand_checkpoints_are_complete_and_neither_grow_nor_leave_anything() {
     assert!(summary["checkpoints"].as_u64() >= Some(1000), "{summary}");
     assert_eq!(summary["checkpoints"], summary["last-checkpoint"], "all numbers are taken");
 
-    // Between merges it grows, by how much depends on how fast they are; right after one it is what the state takes. By the 300th checkpoint
-    // numbers have as many bytes as they will have at the end.
+    // Between merges it grows, by how much depends on how fast they are and on how those of the two subtasks fall together; right after one it
+    // is near what the state takes. What is never merged would more than double in between. By the 300th checkpoint numbers have as many bytes as
+    // they will have at the end.
     let least = |from: u64, to: u64| totals.range(from..to).map(|(_, bytes)| *bytes).min().expect("some were seen");
     let (early, late) = (least(300, 600), least(700, 1000));
     println!("{} of 1000 were seen; the smallest had {early} bytes early and {late} late", totals.len());
-    assert!(late <= early + early / 4, "{late} bytes after {early}");
+    assert!(late <= 2 * early, "{late} bytes after {early}");
     assert_eq!(place.manifests(1).len(), 3);
     assert_eq!(place.state_files(1), named(&place));
 }
@@ -69,7 +70,8 @@ fn wherever_it_is_killed_the_newest_checkpoint_is_whole() {
     const RETAINED: usize = 2;
     let mut random = Random::new(91);
     let kills = kills();
-    let input = sums::input(&mut random, 0, 4000 + kills * 1000);
+    // More than is read until the last kill, however slow the machine is.
+    let input = sums::input(&mut random, 0, 20_000 + kills * 10_000);
     let job = |rate: &str| {
         let settings = format!(
             "interval = \"1ms\"\nnum-retained = {RETAINED}\nmemory-threshold = \"500B\"\nmax-concurrent = 2\ndir = \"checkpoints\""

@@ -55,8 +55,9 @@ impl Running {
         let id = self.child.id();
         self.wait_until(what, || {
             signal(id, "STOP");
-            until("the process stands still", || (state(id) == Some('T')).then_some(()));
-            let found = look();
+            // What has ended is told by the wait around this one.
+            until("the process stands still", || matches!(state(id), Some('T' | 'Z') | None).then_some(()));
+            let found = state(id) == Some('T') && look();
             if !found {
                 signal(id, "CONT");
             }
