@@ -139,6 +139,7 @@ fn a_component_takes_over_at_a_barrier_and_stays() {
         assert!(report["states"].as_array().unwrap().iter().all(|state| state["fate"] == "same"), "{report}");
         assert_eq!((&report["outcome"], &report["from"]["digest"]), (&"swapped".into(), &old), "{report}");
         assert_eq!(report["subtasks-us"].as_array().unwrap().len(), 2, "{report}");
+        assert!(report["lull-us"].is_u64(), "{report}");
         assert_eq!(report["new-outputs"], json!(["seen"]), "{report}");
         host.wait_until("job", "the end of the probation", |details| details["swap"].is_null());
         assert_eq!(runs(&host, "tally"), report["to"]["digest"]);

@@ -65,19 +65,8 @@ impl Host {
         Host { child, address }
     }
 
-    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cofferdam"));
-        command.args(arguments).env("COFFERDAM_ADDRESS", &self.address);
-        command
-    }
-
-    pub(crate) fn ask(&self, arguments: &[&str]) {
-        cofferdam(&[arguments, &["--address", &self.address]].concat());
-    }
-
-    /// Records that the sink has taken so far.
-    pub(crate) fn taken(&self) -> u64 {
-        taken(&self.job())
+    pub(crate) fn ask(&self, arguments: &[&str]) -> String {
+        cofferdam(&[arguments, &["--address", &self.address]].concat())
     }
 
     /// Waits until the sink has taken so many records.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::lull::Lull;
 use crate::state::Usage;
 use crate::wasm::{GuestMetrics, Reading};
 
@@ -88,6 +89,7 @@ pub struct Metrics {
     nodes: Vec<Vec<Counts>>,
     freezes: Mutex<Histogram<u64>>,
     slices: Mutex<Histogram<u64>>,
+    lull: Lull,
 }
 
 /// How long barriers kept operators with state from their records, in microseconds.
@@ -112,7 +114,7 @@ impl Metrics {
             (0..parallelism).map(|_| Counts { own: Arc::new(own.of_another_subtask()), ..Counts::default() }).collect()
         };
         let histogram = || Mutex::new(Histogram::new_with_bounds(1, LONGEST, 2).expect("these are valid bounds"));
-        Metrics { nodes: (0..nodes).map(|_| subtasks()).collect(), freezes: histogram(), slices: histogram() }
+        Metrics { nodes: (0..nodes).map(|_| subtasks()).collect(), freezes: histogram(), slices: histogram(), lull: Lull::new() }
     }
 
     /// Records through a node so far.
@@ -154,6 +156,11 @@ impl Metrics {
     /// Pauses between later batches, for slices of the frozen state.
     pub fn slices(&self) -> Pauses {
         pauses(&self.slices)
+    }
+
+    /// For how long no record has reached a sink.
+    pub fn lull(&self) -> &Lull {
+        &self.lull
     }
 
     pub(super) fn counts(&self, node: usize, subtask: u16) -> &Counts {

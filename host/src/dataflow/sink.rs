@@ -116,6 +116,7 @@ impl Writing {
         counts.add_in(batch.len() as u64);
         self.writer.write(batch)?;
         counts.add_out(batch.len() as u64);
+        self.place.metrics.lull().end();
         Ok(())
     }
 

@@ -74,7 +74,7 @@ pub(super) struct Controller {
     /// How it is to end, once it was told to.
     pub(super) ending: Option<End>,
     pub(super) control: Arc<Control>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) observer: Arc<dyn Observer>,
     started: Instant,
     pub(super) tasks: JoinSet<Result<Done>>,

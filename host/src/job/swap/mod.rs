@@ -173,6 +173,7 @@ impl Swapping {
             checkpoint: self.first,
             migrated: self.candidate.migration.as_ref().map_or(0, |migration| migration.progress().values),
             subtasks_us: self.took.values().map(|took| took.as_micros() as u64).collect(),
+            lull_us: None,
         }
     }
 
@@ -184,10 +185,10 @@ impl Swapping {
         }
     }
 
-    /// It is done: answers, and returns what is to be told.
-    fn done(&mut self) -> Notice {
+    /// It is done, and at the longest no record has reached a sink for `lull`, if that is known: answers, and returns what is to be told.
+    fn done(&mut self, lull: Option<Duration>) -> Notice {
         self.told = true;
-        let report = self.report(SwapOutcome::Swapped);
+        let report = SwapReport { lull_us: lull.map(|lull| lull.as_micros() as u64), ..self.report(SwapOutcome::Swapped) };
         self.answer(Ok(report.clone()));
         Notice::Swapped { report: Box::new(report) }
     }

@@ -127,4 +127,7 @@ pub struct SwapReport {
     pub migrated: u64,
     /// For how long each subtask had no component, in microseconds: from the old one's last call until the new one took calls.
     pub subtasks_us: Vec<u64>,
+    /// The longest time in which no record reached a sink of the job, in microseconds: from when the barrier was asked for until the swap was
+    /// done. None if it is not done, or another process has seen to it.
+    pub lull_us: Option<u64>,
 }

@@ -87,7 +87,7 @@ impl Unsettled {
         }
         *prepared = Arc::new(prepared.with(swapping.node, &new));
         if !swapping.told {
-            observer.notice(&swapping.done());
+            observer.notice(&swapping.done(None));
         }
         if swapping.request.way_back == WayBack::Rewind || swapping.trial.is_none() {
             observer.notice(&swapping.kept());

@@ -95,6 +95,7 @@ impl Controller {
             return self.control.trigger(epoch);
         }
         swapping.first = Some(epoch);
+        self.metrics.lull().begin();
         let (node, to) = (swapping.node, swapping.candidate.to.clone());
         self.control.swap(swapping.at(epoch));
         self.prepared = Arc::new(self.prepared.with(node, &to.component));
@@ -133,7 +134,7 @@ impl Controller {
 
     fn tell_of_swap(&mut self) {
         if let Some(swapping) = self.swaps.get_mut().filter(|swapping| swapping.is_done() && !swapping.told) {
-            self.observer.notice(&swapping.done());
+            self.observer.notice(&swapping.done(Some(self.metrics.lull().longest())));
         }
     }
 
