@@ -1,7 +1,8 @@
-//! Merges of state files: in memory that does not grow with the state.
+//! Merges of state files: in memory that does not grow with the state, at the rate that they are given, and never in a job's way.
 
 use crate::harness::s3::{Bucket, Server};
 use crate::harness::{JobFile, Manifest, Place, Running};
+use crate::sums;
 
 /// The files of the operator with state, as a manifest names them.
 fn files(manifest: &Manifest) -> Vec<(String, u64)> {
@@ -56,4 +57,33 @@ fn a_merge_in_a_bucket_takes_little_memory_however_much_it_merges() {
     let server = Server::start();
     is_merged_in_little_memory(&server.bucket.settings("1h"), |_| server.bucket.manifests(1));
     assert_eq!(server.open_uploads(), 0, "every upload is ended");
+}
+
+#[test]
+fn merges_keep_to_their_rate_and_nothing_waits_for_them() {
+    let job = |merge_rate: &str, rate: &str| {
+        let settings = format!("interval = \"100ms\"\ndir = \"checkpoints\"\ncompression = \"none\"\n{merge_rate}");
+        sums::job(&format!("type = \"file\"\npath = \"lines\"\n{rate}")).checkpoint(&settings)
+    };
+    let newest = |place: &Place| place.manifests(1).pop().map(|newest| files(&newest)).unwrap_or_default();
+    // A merge of as many files as make one due takes minutes: each has half a megabyte.
+    let place = Place::new(&job("merge-rate = \"64KiB\"", "rate = 2000"));
+    let input: Vec<String> = (0..60_000).map(|number| format!("{:0KEY$},{number}", number * 7 % 3000)).collect();
+    place.write_lines("lines", &input);
+    let mut running = place.start(&["-p", "1"]);
+    running.wait_until("more files than are merged", || newest(&place).len() >= 20);
+    running.signal("INT");
+    running.wait().ends_with(130);
+    let left = newest(&place);
+    assert!(left.len() >= 20 && !left.iter().any(is_merged), "{left:?}");
+    assert_eq!(place.state_files(1), place.manifests(1).iter().flat_map(Manifest::state_files).collect(), "nothing else is left");
+
+    // At a rate like the usual one what has been left undone is made up for.
+    place.set_job(&job("", "rate = 2000"));
+    let mut running = place.start(&["-p", "1"]);
+    running.wait_until("few files", || newest(&place).len() < 20 && newest(&place).iter().any(is_merged));
+    running.kill();
+    place.set_job(&job("", ""));
+    place.run(&["-p", "2"]).succeeds();
+    sums::check(&place.lines("out"), &[input]);
 }
