@@ -79,6 +79,8 @@ mod maps;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
+mod merging;
+#[cfg(test)]
 mod misbehave;
 #[cfg(test)]
 mod misfit;

@@ -206,6 +206,11 @@ pub fn begins_like_a_frame(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
+/// The version of the frame with which `bytes` begin, by what it says.
+pub fn version(bytes: &[u8]) -> Option<u16> {
+    bytes.first_chunk().map(|header| fields(header).1)
+}
+
 /// Appends `value` to `out`, without a frame: for payloads that are packed further. `what` names it in errors. Byte strings belong
 /// into `serde_bytes`; as plain lists they go through one call per byte.
 ///

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::bucket;
 use super::section::Section;
-use super::setting::{AtLeast, Flag, LocalPath, Pause, Setting, Threshold, Time};
+use super::setting::{AtLeast, Flag, LocalPath, Pause, Setting, Size, Threshold, Time};
 use crate::plan::{CheckpointSettings, Compression, Location, Mode, OnCancel};
 
 /// `[checkpoint]` as far as it has been read: of the host file first, then of the job file.
@@ -44,6 +44,7 @@ impl Draft {
         put(&mut settings.on_cancel, section.choice("on-cancel", &[("retain", OnCancel::Retain), ("delete", OnCancel::Delete)]));
         put(&mut settings.incremental, value::<Flag>(section, "incremental").map(|flag| flag.0));
         put(&mut settings.memory_threshold, value::<Threshold>(section, "memory-threshold").map(|size| size.0));
+        put(&mut settings.merge_rate, value::<Size>(section, "merge-rate").map(|size| size.0));
         put(&mut settings.compression, section.choice("compression", &[("lz4", Compression::Lz4), ("none", Compression::None)]));
         put(&mut self.local_recovery, value::<Flag>(section, "local-recovery").map(|flag| flag.0));
         put(&mut self.local_recovery_dir, value::<LocalPath>(section, "local-recovery-dir").map(|path| Some(base.join(path.0))));

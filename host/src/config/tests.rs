@@ -150,7 +150,7 @@ fn a_generator_takes_all_its_settings() {
 fn checkpoints_take_all_their_settings() {
     let checkpoint = |lines: &str| load_with(&with(&format!("[checkpoint]\n{lines}\n")), &Overrides::default()).unwrap().0.checkpoint;
     let lines = "mode = \"at-least-once\"\ntimeout = \"5s\"\nmin-pause = \"0s\"\nmax-concurrent = 3\ntolerable-failures = 7\nnum-retained = 1\n\
-                 on-cancel = \"delete\"\nincremental = false\nmemory-threshold = \"0B\"\n\
+                 on-cancel = \"delete\"\nincremental = false\nmemory-threshold = \"0B\"\nmerge-rate = \"1MiB\"\n\
                  local-recovery = true\nlocal-recovery-dir = \"/l\"\ncompression = \"none\"\ndir = \"/c\"\n\
                  savepoint-dir = \"s3://bucket/s\"\ns3 = { region = \"eu\" }";
     let expected = CheckpointSettings {
@@ -164,6 +164,7 @@ fn checkpoints_take_all_their_settings() {
         on_cancel: OnCancel::Delete,
         incremental: false,
         memory_threshold: 0,
+        merge_rate: 1 << 20,
         local_recovery: Some("/l".into()),
         compression: Compression::None,
         dir: PathBuf::from("/c").into(),

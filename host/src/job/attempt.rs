@@ -154,7 +154,7 @@ struct Legacy {
 pub(super) async fn open(plan: &Plan, claimer: u64) -> Result<Store> {
     let settings = &plan.checkpoint;
     let store = Store::open(&settings.dir, &settings.access, &plan.name).await?;
-    let store = store.with_memory_threshold(settings.memory_threshold).claiming_as(claimer);
+    let store = store.with_memory_threshold(settings.memory_threshold).with_merge_rate(settings.merge_rate).claiming_as(claimer);
     match &settings.local_recovery {
         Some(dir) => store.with_copies(dir),
         None => Ok(store),

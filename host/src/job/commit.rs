@@ -127,7 +127,7 @@ impl Controller {
         let Some(merge) = self.lists.next_merge() else { return };
         let (store, run) = (self.store.clone(), self.attempt.run);
         self.tasks.spawn(async move {
-            let merged = store.merge(run, &merge, clock::wall_ms()).await;
+            let merged = store.merge_slowly(run, &merge, clock::wall_ms()).await;
             Ok(Done::Merged(merge.operator, merged))
         });
     }
@@ -157,9 +157,10 @@ impl Controller {
     }
 
     /// After the last commit: lets what runs beside it come to its end, and collects what it leaves behind. Nothing is in use any more
-    /// but what the kept manifests name: a merge that was still under way came too late for the last of them.
+    /// but what the kept manifests name: a merge that is still under way comes too late for the last of them, and leaves off.
     pub(super) async fn end(&mut self, outcome: Outcome) -> Outcome {
         self.remove_owned();
+        self.store.stop_merging();
         while let Some(done) = self.tasks.join_next().await {
             let dealt_with = match joined(done) {
                 // It came too late, and so would the next.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::checkpoint::file::{self, FileFacts, OperatorStateFacts, WrittenOperatorState};
+use crate::checkpoint::file::{self, FileFacts, Grouped, OperatorStateFacts, WrittenOperatorState};
 use crate::checkpoint::manifest::{Epochs, OperatorStateFile, SnapshotPart, StateFile};
 use crate::checkpoint::paths;
 use crate::checkpoint::pending::Part;
@@ -167,11 +167,14 @@ impl Upload {
         }
         let (uid, states) = (self.uid.clone(), Arc::clone(&self.states));
         let (groups, compression, epochs) = (self.groups, self.compression, Epochs::only(self.id.epoch));
-        let encode = move || file::write(FileFacts { operator: &uid, states: &states, groups, epochs, compression }, changes);
-        let written = encoded(encode).await?;
+        let group = move || Grouped::new(FileFacts { operator: &uid, states: &states, groups, epochs, compression }, changes);
+        let grouped = Arc::new(encoded(group).await?);
         let path = paths::snapshot(self.attempt.attempt, self.id.epoch, &self.uid, self.id.subtask, part);
-        let inline = patience.store(|| self.store.keep(self.attempt.run, &path, &written.bytes)).await?;
-        Ok(Some(StateFile { inline, ..written.at(path) }))
+        let write = || {
+            let grouped = Arc::clone(&grouped);
+            self.store.write(self.attempt.run, &path, move |take| grouped.write(take))
+        };
+        patience.store(write).await.map(Some)
     }
 }
 

@@ -30,6 +30,8 @@ pub struct CheckpointSettings {
     pub incremental: bool,
     /// State files with fewer bytes are kept in the manifest.
     pub memory_threshold: u64,
+    /// How many bytes merges of state files read and write in a second, beside the job's work.
+    pub merge_rate: u64,
     /// The directory for copies of state files that a restart in the same place reads first, absolute; none: there are no copies.
     pub local_recovery: Option<PathBuf>,
     /// How state files are packed.
@@ -56,6 +58,8 @@ impl CheckpointSettings {
             on_cancel: OnCancel::default(),
             incremental: true,
             memory_threshold: 20 << 10,
+            // Half of what a network of a gigabit carries: the other half is for checkpoints.
+            merge_rate: 64 << 20,
             local_recovery: None,
             compression: Compression::default(),
             dir,

@@ -1,5 +1,8 @@
-//! [`Head`]: what stands at the beginning of a state file, and in which form.
+//! [`Head`]: what a state file says about itself, and in which form.
 
+use std::fmt;
+
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::FileError;
@@ -9,8 +12,18 @@ use crate::codec::{self, FRAME_HEADER, Frame};
 use crate::plan::{More, Schema, StateDescriptor, StateKind};
 use crate::record::KeyGroups;
 
-/// The frame of a head. 256 MiB are the index of some 2 TiB of state.
-const HEAD: Frame = Frame { what: "state file", tag: 1, version: 1, limit: 256 << 20 };
+/// What a file begins with: by its version, the form of the file as a whole. It holds nothing.
+const START: Frame = Frame { what: "state file", tag: 1, version: 2, limit: LARGEST };
+/// In the first form the head stands here.
+const FIRST: Frame = Frame { version: 1, ..START };
+/// The frame of a head, behind the blocks.
+const HEAD: Frame = Frame { what: "head of a state file", tag: 6, version: 1, limit: LARGEST };
+/// The last frame: how many bytes the head's has (u64, little-endian).
+const END: Frame = Frame { what: "end of a state file", tag: 7, version: 1, limit: 8 };
+/// Its size.
+const END_BYTES: u64 = FRAME_HEADER as u64 + END.limit;
+/// 256 MiB are the index of some 2 TiB of state.
+const LARGEST: u64 = 256 << 20;
 
 /// What a state file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,8 +89,13 @@ impl Head {
         self.blocks.len()
     }
 
-    /// Appends the head's frame to `out`.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) -> Result<(), FileError> {
+    /// Appends to `out` what stands before the blocks.
+    pub(super) fn begin(out: &mut Vec<u8>) -> Result<(), FileError> {
+        Ok(START.write(&[], out)?)
+    }
+
+    /// Appends to `out` what stands behind the blocks.
+    pub(super) fn end(&self, out: &mut Vec<u8>) -> Result<(), FileError> {
         let states = self.states.iter().zip(&self.counts).map(|(state, &count)| WireState {
             name: state.name.clone(),
             kind: state.kind.name().into(),
@@ -94,17 +112,32 @@ impl Head {
             states: states.collect(),
             blocks: self.blocks.clone(),
         };
-        Ok(HEAD.encode(&wire, out)?)
+        let start = out.len();
+        HEAD.encode(&wire, out)?;
+        let bytes = (out.len() - start) as u64;
+        Ok(END.write(&bytes.to_le_bytes(), out)?)
     }
 
     /// The head of a file, and where its blocks begin.
-    pub(super) fn read(content: &Content) -> Result<(Head, u64), FileError> {
-        let start = content.read(0, FRAME_HEADER as u64)?;
-        // What is shorter, or no frame, is told by decoding it.
-        let size =
-            if codec::begins_like_a_frame(&start) { start.first_chunk().map(|header| HEAD.size(header)).transpose() } else { Ok(None) };
-        let bytes = content.read(0, size.unwrap_or_default().unwrap_or(FRAME_HEADER as u64))?;
-        let (wire, _): (Wire, _) = HEAD.decode(&bytes)?;
+    pub(super) fn read(content: &dyn Content) -> Result<(Head, u64), FileError> {
+        let first = first(content)?;
+        let start = first.len() as u64;
+        if codec::version(&first) == Some(FIRST.version) {
+            let (wire, _): (Wire, _) = FIRST.decode(&first)?;
+            return Ok((Head::of(wire, content.bytes() - start)?, start));
+        }
+        START.read(&first)?;
+        let (at, bytes) = behind(content, start)?;
+        let head = content.read(at, bytes)?;
+        let (wire, rest): (Wire, _) = HEAD.decode(&head)?;
+        if !rest.is_empty() {
+            return Err(cut(&"something follows its head"));
+        }
+        Ok((Head::of(wire, at - start)?, start))
+    }
+
+    /// The head of a file of which the blocks are `body` bytes.
+    fn of(wire: Wire, body: u64) -> Result<Head, FileError> {
         let mut states = Vec::with_capacity(wire.states.len());
         let mut counts = Vec::with_capacity(wire.states.len());
         for state in wire.states {
@@ -120,8 +153,8 @@ impl Head {
             counts,
             blocks: wire.blocks,
         };
-        head.check(content.bytes() - bytes.len() as u64)?;
-        Ok((head, bytes.len() as u64))
+        head.check(body)?;
+        Ok(head)
     }
 
     /// Checks what must hold between the parts of a head, and that the blocks are `body` bytes.
@@ -152,6 +185,31 @@ impl Head {
             std::cmp::Ordering::Greater => Err(FileError::Inconsistent(format!("it is truncated by {} bytes", bytes - body))),
         }
     }
+}
+
+/// The first frame of a file, as far as there is one.
+fn first(content: &dyn Content) -> Result<Bytes, FileError> {
+    let start = content.read(0, FRAME_HEADER as u64)?;
+    // What is shorter, or no frame, is told by decoding it.
+    let size = if codec::begins_like_a_frame(&start) { start.first_chunk().map(|header| START.size(header)).transpose() } else { Ok(None) };
+    Ok(content.read(0, size.unwrap_or_default().unwrap_or(FRAME_HEADER as u64))?)
+}
+
+/// Where the head's frame lies, by what the end of a file says, and how many bytes it has. Before it come `start` bytes and the blocks.
+fn behind(content: &dyn Content, start: u64) -> Result<(u64, u64), FileError> {
+    let end = content.bytes().saturating_sub(END_BYTES).max(start);
+    let tail = content.read(end, END_BYTES)?;
+    let (bytes, _) = END.read(&tail).map_err(|error| cut(&error))?;
+    let bytes = bytes.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
+    match end.checked_sub(bytes).filter(|at| *at >= start) {
+        Some(at) => Ok((at, bytes)),
+        None => Err(cut(&"its head has more bytes than there are")),
+    }
+}
+
+/// What is wrong with a file that does not end as it should.
+fn cut(reason: &dyn fmt::Display) -> FileError {
+    FileError::Inconsistent(format!("it is truncated, damaged where it ends, or something follows that doesn't belong to it: {reason}"))
 }
 
 impl WireState {

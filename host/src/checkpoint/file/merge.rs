@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::FileError;
 use super::block::{Block, order};
+use super::output::Take;
 use super::read::{Blocks, StateReader};
 use super::write::{Writer, Written};
 use crate::error::{Error, Kind, Result};
@@ -19,7 +20,7 @@ use crate::state::{Change, ChangeKind, without_expired};
 ///
 /// # Errors
 /// [`Kind::Checkpoint`] if a file is damaged, or if they don't belong together.
-pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64) -> Result<Written> {
+pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64, take: &mut Take<'_>) -> Result<Written> {
     let (Some(first), Some(newest)) = (files.first(), files.last()) else {
         return Err(Error::new(Kind::Internal, "no state files to merge"));
     };
@@ -30,7 +31,9 @@ pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64) -> 
     let states = unite(files)?;
     let mortal: Vec<_> = states.iter().map(|state| state.ttl.filter(|_| base).map(|ttl| (state.kind, ttl))).collect();
     let epochs = files.iter().skip(1).fold(first.head().epochs, |all, file| all.union(file.head().epochs));
-    let mut writer = Writer::new(&first.head().operator, states, groups, epochs, base).packed(newest.compression());
+    let operator = &first.head().operator;
+    let writer = Writer::new(operator, states, groups, epochs, base, take).map_err(|error| refused(first, &error))?;
+    let mut writer = writer.packed(newest.compression());
     let number = |state: &StateDescriptor| writer.number(&state.name);
     let numbers = files.iter().map(|file| file.head().states.iter().map(number).collect()).collect();
     let mut room = Vec::new();

@@ -2,18 +2,22 @@
 //! them, files of operator state (`operator`).
 //!
 //! ```text
-//! frame: head     operator, key groups, epochs, states by name, and where each block lies
+//! frame: start    the form of the file, by its version
 //! frame: block    about 64 KiB of changes, compressed
 //! frame: block    …
+//! frame: head     operator, key groups, epochs, states by name, and where each block lies
+//! frame: end      how long the head is
 //! ```
+//!
+//! The head comes late, so that a file can be written while it is being made (`output`), however large it becomes. In the first form it
+//! stood at the start; such files are read, and none is written.
 //!
 //! Changes stand in the order of key group, state, key, each entry at most once. States are numbered by their place in the head, where
 //! they stand by name: so the numbers mean something without the component, and the order is the same in all files of an operator.
 //! Of a map each field is an entry of its own: its key is the key and the field as `wit/keys.md` makes a tuple of two byte strings, so that
 //! the order is that of (key, field). Where values have a time to live, each begins with its stamp (i64, little-endian, milliseconds), and
 //! of a list each element.
-//! Blocks follow each other to the end of the file, so that a reader of some key groups finds the blocks that it needs from the head,
-//! and a missing end is noticed.
+//! Blocks follow each other up to the head, so that a reader of some key groups finds the blocks that it needs from the head.
 
 mod block;
 mod broadcast;
@@ -21,6 +25,7 @@ mod content;
 mod head;
 mod merge;
 mod operator;
+mod output;
 mod read;
 mod write;
 
@@ -32,12 +37,13 @@ pub(crate) mod tests;
 use crate::codec::CodecError;
 
 pub use broadcast::{BroadcastReader, write_broadcast};
-pub use content::Content;
+pub use content::{Content, LocalFile, within};
 pub use head::Head;
 pub use merge::{each_entry, merge};
 pub use operator::{OperatorStateFacts, OperatorStateReader, WrittenOperatorState, write_operator};
+pub use output::{PIECE, Take, Unwanted};
 pub use read::{ChangeCursor, StateReader};
-pub use write::{FileFacts, Written, write};
+pub use write::{FileFacts, Grouped, Written};
 
 /// Why a state file can't be read or written. One line each, without the file's path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +60,9 @@ enum FileError {
     /// What is to be written breaks a rule.
     #[error("{0}")]
     Refused(String),
+    /// Nobody takes what is being written.
+    #[error(transparent)]
+    Unwanted(#[from] Unwanted),
 }
 
 impl From<std::io::Error> for FileError {

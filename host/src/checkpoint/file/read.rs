@@ -1,6 +1,7 @@
 //! Reading a state file: some or all of its key groups, block by block, with everything checked.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::FileError;
 use super::block::{self, Block, order};
@@ -17,7 +18,7 @@ use crate::state::Change;
 pub struct StateReader {
     path: String,
     head: Head,
-    content: Content,
+    content: Arc<dyn Content>,
     /// Where in it the blocks begin, which stand back to back.
     blocks: u64,
     compression: Compression,
@@ -28,10 +29,10 @@ impl StateReader {
     ///
     /// # Errors
     /// [`Kind::Checkpoint`] if it is no state file, damaged, truncated, or from the future; [`Kind::Storage`] if it can't be read.
-    pub fn open(path: impl Into<String>, content: impl Into<Content>) -> Result<Self> {
-        let (path, content) = (path.into(), content.into());
+    pub fn open(path: impl Into<String>, content: impl Content + 'static) -> Result<Self> {
+        let (path, content): (String, Arc<dyn Content>) = (path.into(), Arc::new(content));
         let open = || {
-            let (head, blocks) = Head::read(&content)?;
+            let (head, blocks) = Head::read(&*content)?;
             let compression = block::compression(&content.read(blocks, FRAME_HEADER as u64)?);
             Ok((head, blocks, compression))
         };

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
+use super::tests::{merge, write};
 use super::*;
 use crate::checkpoint::manifest::Epochs;
 use crate::plan::{Compression, Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
@@ -201,7 +202,7 @@ fn how_long_values_live_is_as_the_newest_file_says() {
     for (newest, expected) in [(1000, 2), (100, 2), (99, 1), (20, 1), (19, 0)] {
         let files = [file(50, b"old", 900, 1), file(newest, b"new", 980, 2)];
         let merged = merge(&files, KeyGroups { start: 0, end: MAX }, true, 999).unwrap();
-        assert_eq!(merged.entries, expected, "{newest}");
+        assert_eq!(merged.written.entries, expected, "{newest}");
         let merged = StateReader::open("m", merged.bytes).unwrap();
         assert_eq!(merged.head().states[0].ttl, Some(Ttl { ms: newest, from: TtlFrom::Write }));
     }

@@ -46,7 +46,36 @@ fn pack(changes: &[Owned], names: &[&str], parts: usize) -> Vec<Changes> {
     packed
 }
 
-fn try_file(changes: &[Owned], names: &[&str], epoch: u64) -> Result<Written> {
+/// A state file in memory.
+#[derive(Debug)]
+pub(crate) struct InMemory {
+    pub(crate) written: Written,
+    pub(crate) bytes: Bytes,
+}
+
+impl InMemory {
+    pub(crate) fn of(make: impl FnOnce(&mut Take<'_>) -> Result<Written>) -> Result<InMemory> {
+        let mut pieces: Vec<Bytes> = Vec::new();
+        let written = make(&mut |piece| {
+            assert!(!piece.is_empty() && piece.len() <= PIECE && pieces.last().is_none_or(|last| last.len() == PIECE));
+            pieces.push(piece);
+            Ok(())
+        })?;
+        let bytes = Bytes::from(pieces.concat());
+        assert_eq!((written.bytes, written.checksum), (bytes.len() as u64, crc32c::crc32c(&bytes)));
+        Ok(InMemory { written, bytes })
+    }
+}
+
+pub(crate) fn write(facts: FileFacts<'_>, changes: Vec<Changes>) -> Result<InMemory> {
+    InMemory::of(|take| Grouped::new(facts, changes)?.write(take))
+}
+
+pub(crate) fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64) -> Result<InMemory> {
+    InMemory::of(|take| super::merge(files, groups, base, now, take))
+}
+
+fn try_file(changes: &[Owned], names: &[&str], epoch: u64) -> Result<InMemory> {
     // Files of both kinds meet in merges.
     let compression = if epoch.is_multiple_of(2) { Compression::None } else { Compression::Lz4 };
     let facts = FileFacts { operator: "count", states: &states(names), groups: ALL, epochs: Epochs::only(epoch), compression };
@@ -54,10 +83,9 @@ fn try_file(changes: &[Owned], names: &[&str], epoch: u64) -> Result<Written> {
 }
 
 fn file(changes: &[Owned], names: &[&str], epoch: u64) -> StateReader {
-    let written = try_file(changes, names, epoch).unwrap();
-    assert_eq!(written.checksum, crc32c::crc32c(&written.bytes));
+    let InMemory { written, bytes } = try_file(changes, names, epoch).unwrap();
     assert_eq!(written.entries, changes.len() as u64);
-    StateReader::open(format!("file {epoch}"), written.bytes).unwrap()
+    StateReader::open(format!("file {epoch}"), bytes).unwrap()
 }
 
 fn read(reader: &StateReader, groups: KeyGroups) -> Result<Vec<Owned>> {
@@ -180,12 +208,17 @@ fn empty_keys_and_values_do_not_fill_a_block_without_end() {
     assert_eq!(read(&reader, groups).unwrap(), changes);
 }
 
+/// The file with its last block damaged.
+fn damaged(bytes: &Bytes) -> Bytes {
+    let (head, start) = head::Head::read(bytes).unwrap();
+    let mut damaged = bytes.to_vec();
+    damaged[start as usize + head.blocks.iter().map(|block| block.bytes as usize).sum::<usize>() - 1] ^= 1;
+    damaged.into()
+}
+
 #[test]
 fn only_the_blocks_of_the_key_groups_are_read() {
-    let mut bytes = try_file(&many(), &NAMES, 1).unwrap().bytes.to_vec();
-    let end = bytes.len() - 1;
-    bytes[end] ^= 1;
-    let reader = StateReader::open("f", Bytes::from(bytes)).unwrap();
+    let reader = StateReader::open("f", damaged(&try_file(&many(), &NAMES, 1).unwrap().bytes)).unwrap();
     let low = KeyGroups { start: 0, end: 8 };
     let expected: Vec<Owned> = sorted(&many()).into_iter().filter(|change| low.contains(change.group)).collect();
     assert_eq!(read(&reader, low).unwrap(), expected);
@@ -255,7 +288,7 @@ fn every_truncation_and_every_trailing_byte_is_noticed() {
         let error = read_bytes(good[..length].to_vec()).expect_err("a truncated file");
         assert!(error.message().contains("truncated"), "{error}");
     }
-    assert!(read_bytes([&good[..], b"x"].concat()).unwrap_err().message().contains("don't belong to it"));
+    assert!(read_bytes([&good[..], b"x"].concat()).unwrap_err().message().contains("doesn't belong to it"));
 }
 
 #[test]
@@ -263,13 +296,15 @@ fn blocks_in_another_order_are_noticed() {
     // All in one key group, so that the head alone can't tell.
     let changes: Vec<Owned> = (0..3000u32).map(|key| owned(1, "a", &key.to_be_bytes(), ChangeKind::Put, &[7; 50])).collect();
     let bytes = try_file(&changes, &["a"], 1).unwrap().bytes;
-    let (mut head, start) = head::Head::read(&Content::from(bytes.clone())).unwrap();
+    let (mut head, start) = head::Head::read(&bytes).unwrap();
     let (first, rest) = bytes[start as usize..].split_at(head.blocks[0].bytes as usize);
     let (second, rest) = rest.split_at(head.blocks[1].bytes as usize);
+    let rest = &rest[..head.blocks[2..].iter().map(|block| block.bytes as usize).sum()];
     head.blocks.swap(0, 1);
     let mut swapped = Vec::new();
-    head.encode(&mut swapped).unwrap();
+    head::Head::begin(&mut swapped).unwrap();
     [second, first, rest].iter().for_each(|block| swapped.extend_from_slice(block));
+    head.end(&mut swapped).unwrap();
     let error = read_bytes(swapped).unwrap_err();
     assert_eq!(error.message(), "f.state: the state file does not hold together: its blocks are out of order");
 }
@@ -278,19 +313,53 @@ fn blocks_in_another_order_are_noticed() {
 fn foreign_files_and_files_from_the_future_are_named() {
     let error = read_bytes(b"{\"format\": 1}".to_vec()).unwrap_err();
     assert_eq!(error.message(), "f.state: this is no state file: it does not begin with Cofferdam's mark");
-    let future = crate::codec::Frame { what: "x", tag: 1, version: 2, limit: 9 };
+    let future = crate::codec::Frame { what: "x", tag: 1, version: 3, limit: 9 };
     let mut bytes = Vec::new();
     future.write(b"unknown", &mut bytes).unwrap();
     let error = read_bytes(bytes).unwrap_err();
-    assert_eq!(error.message(), "f.state: state file was written by a newer Cofferdam: format 2, this one reads up to 1");
+    assert_eq!(error.message(), "f.state: state file was written by a newer Cofferdam: format 3, this one reads up to 2");
 }
 
 #[test]
-fn files_of_the_first_release_are_still_read() {
-    let hex = include_str!("golden.hex").trim();
-    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-    let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
-    assert_eq!(read_bytes(bytes).unwrap(), sorted(&few()));
+fn files_of_every_form_are_still_read() {
+    for hex in [include_str!("golden.hex"), include_str!("golden2.hex")] {
+        let hex = hex.trim();
+        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        let good: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+        assert_eq!(read_bytes(good.clone()).unwrap(), sorted(&few()));
+        for at in 0..good.len() {
+            assert!(read_bytes(good[..at].to_vec()).unwrap_err().message().contains("truncated"), "{at}");
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << bit;
+                assert!(read_bytes(bad).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_nobody_takes_is_not_written_on() {
+    // Far more than a piece, which does not compress.
+    let noise = |seed: u32| (0..3 << 18).flat_map(|i: u32| (i ^ seed).wrapping_mul(2_654_435_761).to_le_bytes()).collect::<Vec<_>>();
+    let changes: Vec<Owned> = (0..8).map(|key| owned(1, "a", &[key as u8], ChangeKind::Put, &noise(key << 20))).collect();
+    let facts =
+        FileFacts { operator: "count", states: &states(&["a"]), groups: ALL, epochs: Epochs::only(1), compression: Compression::Lz4 };
+    let grouped = Grouped::new(facts, pack(&changes, &["a"], 1)).unwrap();
+    let files = [StateReader::open("f", InMemory::of(|take| grouped.write(take)).unwrap().bytes).unwrap()];
+    let makes: [&dyn Fn(&mut Take<'_>) -> Result<Written>; 2] =
+        [&|take| grouped.write(take), &|take| super::merge(&files, ALL, true, 0, take)];
+    for make in makes {
+        let mut taken = 0;
+        let error = make(&mut |_| {
+            taken += 1;
+            if taken < 2 { Ok(()) } else { Err(Unwanted) }
+        });
+        assert!(error.unwrap_err().message().ends_with("nobody waits for it any more"));
+        assert_eq!(taken, 2);
+    }
+    // And what was written in vain is written again.
+    assert_eq!(read_bytes(InMemory::of(|take| grouped.write(take)).unwrap().bytes.to_vec()).unwrap(), changes);
 }
 
 #[test]
@@ -365,10 +434,8 @@ fn every_flipped_bit_of_a_plain_file_is_noticed_too() {
 
 #[test]
 fn a_damaged_input_of_a_merge_is_named() {
-    let mut bytes = try_file(&many(), &NAMES, 1).unwrap().bytes.to_vec();
-    let end = bytes.len() - 1;
-    bytes[end] ^= 1;
-    let files = [file(&few(), &NAMES, 2), StateReader::open("damaged.state", Bytes::from(bytes)).unwrap()];
+    let bytes = damaged(&try_file(&many(), &NAMES, 1).unwrap().bytes);
+    let files = [file(&few(), &NAMES, 2), StateReader::open("damaged.state", bytes).unwrap()];
     let error = merge(&files, ALL, false, 0).unwrap_err();
     assert!(error.message().starts_with("damaged.state: block of a state file is damaged"), "{error}");
 }
@@ -399,8 +466,8 @@ proptest! {
         let (from, to) = (from.min(files.len() - 1), to.min(files.len() - 1));
         prop_assume!(from <= to);
         let merged = merge(&files[from..=to], groups, from == 0, 0).unwrap();
-        prop_assert_eq!(merged.epochs, Epochs { first: from as u64 + 1, last: to as u64 + 1 });
-        prop_assert_eq!((merged.base, merged.groups), (from == 0, groups));
+        prop_assert_eq!(merged.written.epochs, Epochs { first: from as u64 + 1, last: to as u64 + 1 });
+        prop_assert_eq!((merged.written.base, merged.written.groups), (from == 0, groups));
         let merged = StateReader::open("merged", merged.bytes).unwrap();
         if from == 0 {
             prop_assert!(read(&merged, groups).unwrap().iter().all(|change| change.kind == ChangeKind::Put));
@@ -413,12 +480,19 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_an_error_and_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), tag in 1u16..6) {
+    fn garbage_is_an_error_and_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), tag in 1u16..8) {
         prop_assert!(read_bytes(bytes.clone()).is_err());
         // Garbage with a right checksum, as head and as block.
         let mut framed = Vec::new();
         crate::codec::Frame { what: "x", tag, version: 1, limit: 1 << 20 }.write(&bytes, &mut framed).unwrap();
         prop_assert!(read_bytes(framed.clone()).is_err());
+        // And as what stands behind the blocks.
+        let mut ended = Vec::new();
+        head::Head::begin(&mut ended).unwrap();
+        ended.extend_from_slice(&framed);
+        let size = framed.len() as u64 + u64::from(bytes.first().is_some_and(|first| *first == 0));
+        crate::codec::Frame { what: "x", tag: 7, version: 1, limit: 8 }.write(&size.to_le_bytes(), &mut ended).unwrap();
+        prop_assert!(read_bytes(ended).is_err());
         let mut packed = (bytes.len() as u32).to_le_bytes().to_vec();
         packed.extend_from_slice(&lz4_flex::block::compress(&bytes));
         let mut framed = Vec::new();

@@ -1,10 +1,9 @@
 //! Writing a state file: from the packed, unsorted changes that a worker hands over.
 
-use bytes::Bytes;
-
 use super::FileError;
 use super::block::BlockBuilder;
 use super::head::Head;
+use super::output::{Output, Take};
 use crate::checkpoint::manifest::{Epochs, StateFile};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Compression, StateDescriptor};
@@ -26,11 +25,11 @@ pub struct FileFacts<'a> {
     pub compression: Compression,
 }
 
-/// A state file, ready to be stored.
+/// A state file all of whose pieces were taken.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// Its content.
-    pub bytes: Bytes,
+    /// How many bytes it has.
+    pub bytes: u64,
     /// The key groups that it covers.
     pub groups: KeyGroups,
     /// The epochs whose changes it holds.
@@ -46,34 +45,59 @@ pub struct Written {
 impl Written {
     /// What a manifest says about it when it lies at `path`, relative to the run's directory.
     pub fn at(&self, path: String) -> StateFile {
-        let Written { groups, epochs, entries, base, .. } = *self;
-        let (bytes, checksum) = (self.bytes.len() as u64, format!("{:08x}", self.checksum));
+        let Written { bytes, groups, epochs, entries, base, checksum } = *self;
+        let checksum = format!("{checksum:08x}");
         StateFile { path, groups, epochs, entries, bytes, checksum, base, inline: None }
     }
 }
 
-/// The state file of all `changes` together: one or several parts of the same snapshot, each entry at most once over all of them.
-///
-/// # Errors
-/// [`Kind::Internal`] if an entry occurs twice, or lies outside of the key groups or states; [`Kind::Checkpoint`] if an entry is too
-/// large for a state file.
-pub fn write(facts: FileFacts<'_>, changes: Vec<Changes>) -> Result<Written> {
-    write_sorted(facts, changes).map_err(|error| {
-        let FileFacts { operator, epochs, .. } = facts;
-        let kind = if matches!(error, FileError::Refused(_)) { Kind::Checkpoint } else { Kind::Internal };
-        Error::new(kind, format!("operator `{operator}`: its state of epoch {} can't be written: {error}", epochs.last))
-    })
+/// Changes of one snapshot by key group, of which a state file can be written, and written again.
+#[derive(Debug)]
+pub struct Grouped {
+    operator: String,
+    /// The operator's states by name, by whose places changes number them.
+    states: Vec<StateDescriptor>,
+    groups: KeyGroups,
+    epochs: Epochs,
+    compression: Compression,
+    /// Of each key group its changes, in no order.
+    changes: Vec<Changes>,
 }
 
-fn write_sorted(facts: FileFacts<'_>, changes: Vec<Changes>) -> Result<Written, FileError> {
-    let (states, places) = by_name(facts.states);
-    let mut writer = Writer::new(facts.operator, states, facts.groups, facts.epochs, false).packed(facts.compression);
-    let mut ranks = Vec::new();
-    for group in by_group(facts.groups, &places, changes)? {
-        rank(&group, &mut ranks);
-        ranks.iter().try_for_each(|&rank| writer.push(group.get(number(rank))))?;
+impl Grouped {
+    /// All `changes` together: one or several parts of the same snapshot, each entry at most once over all of them.
+    ///
+    /// # Errors
+    /// [`Kind::Internal`] if an entry lies outside of the key groups or states.
+    pub fn new(facts: FileFacts<'_>, changes: Vec<Changes>) -> Result<Self> {
+        let FileFacts { operator, groups, epochs, compression, .. } = facts;
+        let (states, places) = by_name(facts.states);
+        let changes = by_group(groups, &places, changes).map_err(|error| unwritten(operator, epochs, &error))?;
+        Ok(Grouped { operator: operator.into(), states, groups, epochs, compression, changes })
     }
-    writer.finish()
+
+    /// Writes them as a state file: each time the very same.
+    ///
+    /// # Errors
+    /// [`Kind::Internal`] if an entry occurs twice; [`Kind::Checkpoint`] if one is too large for a state file.
+    pub fn write(&self, take: &mut Take<'_>) -> Result<Written> {
+        self.sorted(take).map_err(|error| unwritten(&self.operator, self.epochs, &error))
+    }
+
+    fn sorted(&self, take: &mut Take<'_>) -> Result<Written, FileError> {
+        let mut writer = Writer::new(&self.operator, self.states.clone(), self.groups, self.epochs, false, take)?.packed(self.compression);
+        let mut ranks = Vec::new();
+        for group in &self.changes {
+            rank(group, &mut ranks);
+            ranks.iter().try_for_each(|&rank| writer.push(group.get(number(rank))))?;
+        }
+        writer.finish()
+    }
+}
+
+fn unwritten(operator: &str, epochs: Epochs, error: &FileError) -> Error {
+    let kind = if matches!(error, FileError::Refused(_)) { Kind::Checkpoint } else { Kind::Internal };
+    Error::new(kind, format!("operator `{operator}`: its state of epoch {} can't be written: {error}", epochs.last))
 }
 
 /// The changes of each key group, with their states by their `places`. A group is small enough for a processor's cache, where sorting
@@ -144,21 +168,33 @@ fn by_name(states: &[StateDescriptor]) -> (Vec<StateDescriptor>, Vec<u16>) {
 }
 
 /// Takes changes in order and packs them into blocks.
-pub(super) struct Writer {
+pub(super) struct Writer<'t> {
     head: Head,
     block: BlockBuilder,
-    blocks: Vec<u8>,
+    output: Output<'t>,
+    /// Where the blocks begin.
+    blocks: u64,
     /// Key group and state of the last change; none before the first.
     last: Option<(u16, u16)>,
     last_key: Vec<u8>,
 }
 
-impl Writer {
+impl<'t> Writer<'t> {
     /// A writer for an operator with `states`, which stand by name.
-    pub fn new(operator: &str, states: Vec<StateDescriptor>, groups: KeyGroups, epochs: Epochs, base: bool) -> Self {
+    pub fn new(
+        operator: &str,
+        states: Vec<StateDescriptor>,
+        groups: KeyGroups,
+        epochs: Epochs,
+        base: bool,
+        take: &'t mut Take<'t>,
+    ) -> Result<Self, FileError> {
         let counts = vec![0; states.len()];
         let head = Head { operator: operator.into(), groups, epochs, base, states, counts, blocks: Vec::new() };
-        Writer { head, block: BlockBuilder::default(), blocks: Vec::new(), last: None, last_key: Vec::new() }
+        let mut output = Output::new(take);
+        output.append(Head::begin)?;
+        let blocks = output.bytes();
+        Ok(Writer { head, block: BlockBuilder::default(), output, blocks, last: None, last_key: Vec::new() })
     }
 
     /// Has what is written from now on be packed so.
@@ -193,21 +229,19 @@ impl Writer {
         Ok(())
     }
 
-    /// The file.
+    /// Hands over the last of the file.
     pub fn finish(mut self) -> Result<Written, FileError> {
         self.close_block()?;
         // Never write what can't be read.
-        self.head.check(self.blocks.len() as u64)?;
-        let mut bytes = Vec::with_capacity(self.blocks.len() + 1024);
-        self.head.encode(&mut bytes)?;
-        bytes.extend_from_slice(&self.blocks);
+        self.head.check(self.output.bytes() - self.blocks)?;
+        self.output.append(|out| self.head.end(out))?;
+        let (bytes, checksum) = self.output.finish()?;
         let Head { groups, epochs, base, .. } = self.head;
-        let checksum = crc32c::crc32c(&bytes);
-        Ok(Written { entries: self.head.entries(), bytes: bytes.into(), groups, epochs, checksum, base })
+        Ok(Written { entries: self.head.entries(), bytes, groups, epochs, checksum, base })
     }
 
     fn close_block(&mut self) -> Result<(), FileError> {
-        let place = self.block.finish(&mut self.blocks)?;
+        let place = self.output.append(|out| self.block.finish(out))?;
         self.head.blocks.extend(place);
         Ok(())
     }

@@ -11,6 +11,7 @@ use object_store::path::Path as Key;
 
 use super::cause::cause;
 use super::objects::Objects;
+use super::upload::Upload;
 use crate::checkpoint::decide::{Live, Outline, superseded};
 use crate::checkpoint::paths::{self, RunPath};
 use crate::error::{Error, Kind, Result};
@@ -48,16 +49,22 @@ impl Copies {
     /// Makes a copy, if that is possible.
     pub(super) async fn put(&self, key: &Key, bytes: &Bytes) {
         if let Err(error) = self.objects.put(key, bytes.clone()).await {
-            tracing::warn!("no local copy of a state file: {} can't be written: {}", self.path(key), cause(&error));
+            self.warn(key, &error);
         }
     }
 
-    /// The copy of a file, as it is; none if there is none that can be read.
-    pub(super) async fn get(&self, key: &Key) -> Option<Bytes> {
-        self.objects.get(key).await.unwrap_or_else(|error| {
-            tracing::warn!("the local copy {} can't be read: {}", self.path(key), cause(&error));
-            None
-        })
+    fn warn(&self, key: &Key, error: &object_store::Error) {
+        tracing::warn!("no local copy of a state file: {} can't be written: {}", self.path(key), cause(error));
+    }
+
+    /// Begins a copy of a large file, if that is possible.
+    pub(super) async fn begin(&self, key: &Key) -> Copying {
+        let mut copying = Copying { copies: self.clone(), key: key.clone(), upload: None };
+        match self.objects.upload(key).await {
+            Ok(upload) => copying.upload = Some(upload),
+            Err(error) => copying.failed(&error),
+        }
+        copying
     }
 
     /// Deletes all copies but those that the newest checkpoint of a run with this log, or what is under way, needs.
@@ -84,5 +91,36 @@ impl Copies {
                 tracing::warn!("local copies in {} can't be deleted: {}", self.dir, cause(&error));
             }
         }
+    }
+}
+
+/// A copy of a large file being made while the file is written. It appears at its end; there is none if it is dropped before.
+pub(super) struct Copying {
+    copies: Copies,
+    key: Key,
+    /// None: it could not be made.
+    upload: Option<Upload>,
+}
+
+impl Copying {
+    /// Adds what comes next.
+    pub(super) async fn put(&mut self, piece: &Bytes) {
+        let Some(upload) = &mut self.upload else { return };
+        if let Err(error) = upload.put(piece.clone()).await {
+            self.failed(&error);
+        }
+    }
+
+    /// The file is whole, and so is the copy.
+    pub(super) async fn finish(mut self) {
+        let Some(mut upload) = self.upload.take() else { return };
+        if let Err(error) = upload.finish().await {
+            self.failed(&error);
+        }
+    }
+
+    fn failed(&mut self, error: &object_store::Error) {
+        self.copies.warn(&self.key, error);
+        self.upload = None;
     }
 }

@@ -1,19 +1,21 @@
-//! State files on disk: writing them, reading them as a manifest names them, bringing them along from another run, and merging them.
+//! State files as a manifest names them: reading and checking them, and bringing them along from another run.
 
-use std::io::{self, Read};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use object_store::path::Path as Key;
 
 use super::copies::Copies;
 use super::known::Known;
 use super::local::canonical;
-use super::objects::{Objects, PART};
+use super::merge::copy;
+use super::objects::Objects;
 use super::open::objects_at;
-use super::{Store, get_from, key, unreadable, unwritable};
-use crate::checkpoint::decide::{Merge, Merged, RestorePoint};
-use crate::checkpoint::file::{Content, StateReader, merge};
+use super::{Store, get_from, key, unreadable};
+use crate::checkpoint::decide::RestorePoint;
+use crate::checkpoint::file::{Content, LocalFile, StateReader};
 use crate::checkpoint::manifest::{Inline, OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
@@ -21,44 +23,19 @@ use crate::plan::{Access, Location};
 use crate::record::AttemptId;
 
 impl Store {
-    /// Keeps a state file, durably: at `path` within the run, or, if it is small, where the manifest is to have it, which is returned
-    /// then. Keeping the same again does no harm.
-    ///
-    /// # Errors
-    /// As [`Store::put_state_file`].
-    pub async fn keep(&self, run: u32, path: &str, bytes: &Bytes) -> Result<Option<Inline>> {
-        self.place(run).keep(path, bytes).await
-    }
-
-    /// Writes a state file to `path` within the run, durably. Writing the same again does no harm.
-    ///
-    /// # Errors
-    /// [`Kind::Storage`] if it can't be written; [`Kind::Internal`] if the path is taken by another content.
-    pub async fn put_state_file(&self, run: u32, path: &str, bytes: Bytes) -> Result<()> {
-        self.place(run).put(path, bytes).await
-    }
-
-    /// Reads a state file that `point` names, and checks it against what is said there.
+    /// Reads a file of operator state that `point` names, and checks it against what is said there.
     ///
     /// # Errors
     /// [`Kind::Checkpoint`] if it is missing or not the one that was written, naming file and manifest, with the checkpoint before it
     /// as the way out; [`Kind::Storage`] if it can't be read.
-    pub async fn read_state_file(&self, point: &RestorePoint, file: &StateFile) -> Result<Bytes> {
-        self.read_named(point, Named::from(file)).await
-    }
-
-    /// Reads a file of operator state that `point` names, and checks it against what is said there.
-    ///
-    /// # Errors
-    /// As [`Store::read_state_file`].
     pub async fn read_operator_state(&self, point: &RestorePoint, file: &OperatorStateFile) -> Result<Bytes> {
-        self.read_named(point, Named::from(file)).await
+        read_checked(&self.place_of(point)?, file.into()).await.map_err(|error| unrestorable(point, error))
     }
 
     /// Reads all files that `point` names, and checks each against what is said there.
     ///
     /// # Errors
-    /// As [`Store::read_state_file`].
+    /// As [`Store::read_operator_state`].
     pub async fn verify(&self, point: &RestorePoint) -> Result<()> {
         for operator in &point.manifest.operators {
             for file in &operator.files {
@@ -76,14 +53,10 @@ impl Store {
     /// from there block by block, and never in memory as a whole.
     ///
     /// # Errors
-    /// As [`Store::read_state_file`], and if it is no state file.
+    /// As [`Store::read_operator_state`], and if it is no state file.
     pub async fn open_state_file(&self, point: &RestorePoint, file: &StateFile) -> Result<StateReader> {
         let content = content_checked(&self.place_of(point)?, Named::from(file)).await.map_err(|error| unrestorable(point, error))?;
         StateReader::open(point.run_dir.join(&file.path).to_string(), content)
-    }
-
-    async fn read_named(&self, point: &RestorePoint, file: Named<'_>) -> Result<Bytes> {
-        read_checked(&self.place_of(point)?, file).await.map_err(|error| unrestorable(point, error))
     }
 
     /// Where the files are that `point` names.
@@ -98,42 +71,28 @@ impl Store {
     /// never depends on another. Returns the restore point as it is then.
     ///
     /// # Errors
-    /// As [`Store::read_state_file`] and [`Store::put_state_file`].
+    /// As [`Store::read_operator_state`] and [`Store::keep`].
     pub async fn adopt(&self, point: &RestorePoint, attempt: AttemptId) -> Result<RestorePoint> {
         let mut adopted = point.clone();
         if canonical(&point.run_dir) == canonical(&self.run_dir(attempt.run)) {
             return Ok(adopted);
         }
+        let (from, to) = (self.place_of(point)?, self.place(attempt.run));
         let mut serial = 0;
         for operator in &mut adopted.manifest.operators {
             for file in &mut operator.files {
-                let bytes = self.read_state_file(point, file).await?;
                 serial += 1;
-                file.path = paths::merged(attempt.attempt, file.epochs, &operator.uid, serial);
-                file.inline = self.keep(attempt.run, &file.path, &bytes).await?;
+                let path = paths::merged(attempt.attempt, file.epochs, &operator.uid, serial);
+                *file = copy(&from, file, &to, &path).await.map_err(|error| unrestorable(point, error))?;
             }
             for file in &mut operator.operator_state {
                 let bytes = self.read_operator_state(point, file).await?;
                 file.path = paths::operator_state(attempt.attempt, file.epoch, &operator.uid, file.subtask);
-                file.inline = self.keep(attempt.run, &file.path, &bytes).await?;
+                file.inline = to.keep(&file.path, &bytes).await?;
             }
         }
         adopted.run_dir = self.run_dir(attempt.run);
         Ok(adopted)
-    }
-
-    /// Carries out a merge: reads its inputs, merges them off the asynchronous threads, and writes the result, durably. What has expired at
-    /// the time `now`, in milliseconds since the Unix epoch, is left out; at the same time the same comes of it, so that it can be tried
-    /// again.
-    ///
-    /// # Errors
-    /// [`Kind::Checkpoint`] if an input is missing or damaged, [`Kind::Storage`] if something can't be read or written. The inputs
-    /// are as they were.
-    pub async fn merge(&self, run: u32, due: &Merge, now: i64) -> Result<Merged> {
-        let place = self.place(run);
-        let files = carry_out(&place, &place, due, now).await?;
-        let inputs = due.inputs.iter().map(|input| input.path.clone()).collect();
-        Ok(Merged { operator: due.operator.clone(), inputs, files })
     }
 
     /// Where a run's files are.
@@ -196,41 +155,24 @@ impl Place {
         Place { objects, prefix, dir, memory_threshold: 0, copies: None, known: None }
     }
 
-    /// Keeps a state file, durably: at `path`, or, if it is small, where the manifest is to have it, which is returned then. Keeping the
-    /// same again does no harm.
-    ///
-    /// # Errors
-    /// As [`Place::put`].
-    pub(super) async fn keep(&self, path: &str, bytes: &Bytes) -> Result<Option<Inline>> {
-        if (bytes.len() as u64) < self.memory_threshold {
-            return Ok(Some(Inline(bytes.clone())));
-        }
-        self.put(path, bytes.clone()).await?;
-        if let Some(copies) = &self.copies {
-            copies.put(&key(&self.prefix, path)?, bytes).await;
-        }
-        Ok(None)
-    }
-
-    /// Writes a file that nobody else writes, durably. Writing the same again does no harm.
-    ///
-    /// # Errors
-    /// [`Kind::Storage`] if it can't be written; [`Kind::Internal`] if the path is taken by another content.
-    pub(super) async fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
-        let (key, whole) = (key(&self.prefix, path)?, self.dir.join(path));
-        // Beforehand: a put that fails may have happened.
-        if let Some((known, run)) = &self.known {
-            known.files(*run, [path.to_owned()]);
-        }
-        let put = if matches!(self.dir, Location::Object(_)) && bytes.len() >= PART {
-            self.objects.put_in_parts(&key, &bytes).await.map(|()| true)
-        } else {
-            self.objects.put_new(&key, &bytes).await
-        };
-        match put {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Error::new(Kind::Internal, format!("{whole} exists already, with another content"))),
-            Err(error) => Err(unwritable(&whole, &error)),
+    /// The local copy of a file, if there is one that is what was written.
+    pub(super) async fn copy_of(&self, key: &Key, file: Named<'_>) -> Result<Option<LocalFile>> {
+        let Some(copies) = &self.copies else { return Ok(None) };
+        let copy = copies.path(key);
+        let Location::Path(path) = &copy else { return Ok(None) };
+        match summed(path.clone()).await? {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                tracing::warn!("the local copy {copy} can't be read: {error}");
+                Ok(None)
+            }
+            Ok((found, checksum)) => match file.check_facts(found.bytes(), &checksum) {
+                Ok(()) => Ok(Some(found)),
+                Err(reason) => {
+                    tracing::warn!("the local copy {copy} {reason}; read from {} instead", self.dir.join(file.path));
+                    Ok(None)
+                }
+            },
         }
     }
 
@@ -256,7 +198,7 @@ impl Named<'_> {
     }
 
     /// Checks how many bytes a file has, and their checksum.
-    fn check_facts(&self, bytes: u64, checksum: &str) -> std::result::Result<(), String> {
+    pub(super) fn check_facts(&self, bytes: u64, checksum: &str) -> std::result::Result<(), String> {
         if bytes != self.bytes {
             return Err(format!("has {bytes} bytes and should have {}", self.bytes));
         }
@@ -279,90 +221,87 @@ impl<'a> From<&'a OperatorStateFile> for Named<'a> {
     }
 }
 
-/// A state file, if it is the one that was written.
+/// A file's content as a whole, if it is the one that was written.
 pub(super) async fn read_checked(place: &Place, file: Named<'_>) -> Result<Bytes> {
     let path = place.dir.join(file.path);
-    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the file {path} {reason}"));
     if let Some(Inline(bytes)) = file.inline {
-        return file.check(bytes.clone()).map_err(broken);
+        return file.check(bytes.clone()).map_err(|reason| broken(&path, &reason));
     }
     let key = key(&place.prefix, file.path)?;
-    if let Some(copies) = &place.copies
-        && let Some(copy) = copies.get(&key).await
-    {
-        match file.check(copy) {
-            Ok(bytes) => return Ok(bytes),
-            Err(reason) => tracing::warn!("the local copy {} {reason}; read from {path} instead", copies.path(&key)),
-        }
+    if let Some(copy) = place.copy_of(&key, file).await? {
+        let read = tokio::task::spawn_blocking(move || copy.read(0, copy.bytes())).await;
+        let read = read.map_err(|error| Error::new(Kind::Internal, format!("reading a local copy has ended: {error}")))?;
+        return read.map_err(|error| unread(&path, &error));
     }
-    let found = get_from(&place.objects, &key, &path).await?;
-    let bytes = file.check(found.ok_or_else(|| broken("is missing".into()))?).map_err(broken)?;
+    fetch_checked(place, &key, file).await
+}
+
+/// The same of a file of which there is no copy that is whole: one is made now.
+async fn fetch_checked(place: &Place, key: &Key, file: Named<'_>) -> Result<Bytes> {
+    let path = place.dir.join(file.path);
+    let found = get_from(&place.objects, key, &path).await?.ok_or_else(|| broken(&path, "is missing"))?;
+    let bytes = file.check(found).map_err(|reason| broken(&path, &reason))?;
     if let Some(copies) = &place.copies {
         tracing::info!("{path} was read, of which there was no local copy that is whole");
-        copies.put(&key, &bytes).await;
+        copies.put(key, &bytes).await;
     }
     Ok(bytes)
 }
 
 /// The content of a state file, if it is the one that was written: left where it is, if that is on a local disk.
-async fn content_checked(place: &Place, file: Named<'_>) -> Result<Content> {
-    let path = match (&place.dir, &place.copies, file.inline) {
-        (Location::Path(dir), None, None) => dir.join(file.path),
-        // Of what is fetched there may have to be a copy.
-        _ => return read_checked(place, file).await.map(Content::from),
-    };
-    let broken = |reason: String| Error::new(Kind::Checkpoint, format!("the file {} {reason}", path.display()));
-    let unreadable = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => broken("is missing".into()),
-        _ => Error::new(Kind::Storage, format!("{} can't be read: {error}", path.display())),
-    };
-    let opened = path.clone();
-    let read = tokio::task::spawn_blocking(move || sum(&opened)).await;
-    let read = read.map_err(|error| Error::new(Kind::Internal, format!("reading a state file has ended: {error}")))?;
-    let (opened, bytes, checksum) = read.map_err(unreadable)?;
-    file.check_facts(bytes, &format!("{checksum:08x}")).map_err(broken)?;
-    Ok(Content::File(Arc::new(opened), bytes))
-}
-
-/// A file, how many bytes it has, and their crc32c.
-fn sum(path: &Path) -> io::Result<(std::fs::File, u64, u32)> {
-    let mut file = std::fs::File::open(path)?;
-    let (mut piece, mut bytes, mut checksum) = (vec![0; PIECE], 0, 0);
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok((file, bytes, checksum)),
-            read => (bytes, checksum) = (bytes + read as u64, crc32c::crc32c_append(checksum, &piece[..read])),
+async fn content_checked(place: &Place, file: Named<'_>) -> Result<Arc<dyn Content>> {
+    let path = place.dir.join(file.path);
+    if file.inline.is_some() {
+        return Ok(Arc::new(read_checked(place, file).await?));
+    }
+    let key = key(&place.prefix, file.path)?;
+    if let Some(copy) = place.copy_of(&key, file).await? {
+        return Ok(Arc::new(copy));
+    }
+    match &place.dir {
+        Location::Path(dir) if place.copies.is_none() => {
+            let (found, checksum) = summed(dir.join(file.path)).await?.map_err(|error| unread(&path, &error))?;
+            file.check_facts(found.bytes(), &checksum).map_err(|reason| broken(&path, &reason))?;
+            Ok(Arc::new(found))
         }
+        // Of what is fetched there may have to be a copy.
+        _ => Ok(Arc::new(fetch_checked(place, &key, file).await?)),
     }
 }
 
+/// A file is not the one that a manifest names.
+pub(super) fn broken(path: &Location, reason: &str) -> Error {
+    Error::new(Kind::Checkpoint, format!("the file {path} {reason}"))
+}
+
+/// A file on a local disk can't be read.
+pub(super) fn unread(path: &Location, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => broken(path, "is missing"),
+        _ => Error::new(Kind::Storage, format!("{path} can't be read: {error}")),
+    }
+}
+
+/// A file on a local disk, and its checksum as manifests have it.
+async fn summed(path: PathBuf) -> Result<io::Result<(LocalFile, String)>> {
+    let read = tokio::task::spawn_blocking(move || sum(&path)).await;
+    read.map_err(|error| Error::new(Kind::Internal, format!("reading a state file has ended: {error}")))
+}
+
+fn sum(path: &Path) -> io::Result<(LocalFile, String)> {
+    let file = LocalFile::open(path)?;
+    let (mut at, mut checksum) = (0, 0);
+    while at < file.bytes() {
+        let piece = file.read(at, AT_ONCE)?;
+        (at, checksum) = (at + piece.len() as u64, crc32c::crc32c_append(checksum, &piece));
+    }
+    Ok((file, format!("{checksum:08x}")))
+}
+
 /// So much of a file is read at once to be checked.
-const PIECE: usize = 1 << 20;
+const AT_ONCE: u64 = 1 << 20;
 
 /// A checksum as manifests have it.
 pub(super) fn checksum(bytes: &[u8]) -> String {
     format!("{:08x}", crc32c::crc32c(bytes))
-}
-
-/// Merges files of one place into files of the same or another one, off the asynchronous threads.
-pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64) -> Result<Vec<StateFile>> {
-    let mut readers = Vec::new();
-    for input in &due.inputs {
-        let content = content_checked(from, Named::from(input)).await?;
-        readers.push(StateReader::open(from.dir.join(&input.path).to_string(), content)?);
-    }
-    let readers: Arc<[StateReader]> = readers.into();
-    let mut files = Vec::new();
-    for output in &due.outputs {
-        let (readers, groups, base) = (Arc::clone(&readers), output.groups, due.base);
-        let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, now)).await;
-        let merged = merged.map_err(|error| Error::new(Kind::Internal, format!("a merge of state files has ended: {error}")))??;
-        // Everything was deleted, and nothing lies below: there is nothing left to say.
-        if merged.entries == 0 && merged.base {
-            continue;
-        }
-        let inline = to.keep(&output.path, &merged.bytes).await?;
-        files.push(StateFile { inline, ..merged.at(output.path.clone()) });
-    }
-    Ok(files)
 }

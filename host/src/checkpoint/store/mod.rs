@@ -12,13 +12,20 @@ mod load;
 mod local;
 mod log;
 mod memory;
+mod merge;
 mod objects;
 mod open;
+mod pace;
 mod published;
+mod ranged;
 mod remote;
 mod savepoint;
 mod sweep;
+mod upload;
+mod write;
 
+#[cfg(test)]
+mod large_tests;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +49,7 @@ use copies::Copies;
 use known::Known;
 use objects::Objects;
 use open::Purpose;
+use pace::Pace;
 
 /// The checkpoints of one job. Cheap to clone.
 #[derive(Clone)]
@@ -54,6 +62,8 @@ pub struct Store {
     job: String,
     /// State files with fewer bytes are kept in manifests.
     memory_threshold: u64,
+    /// Of merges beside a job's work.
+    pace: Pace,
     copies: Option<Copies>,
     known: Known,
     /// By this it knows its own claims: their tokens begin with it.
@@ -95,12 +105,17 @@ impl Store {
 
     fn at(dir: Location, objects: Objects, access: Access, job: &str) -> Self {
         let (job, known, claimer) = (job.into(), Known::nothing(), clock::entropy());
-        Store { objects, dir, access, job, memory_threshold: 0, copies: None, known, claimer }
+        Store { objects, dir, access, job, memory_threshold: 0, pace: Pace::unbounded(), copies: None, known, claimer }
     }
 
     /// The same, with state files of fewer bytes than `threshold` kept in manifests.
     pub fn with_memory_threshold(self, threshold: u64) -> Self {
         Store { memory_threshold: threshold, ..self }
+    }
+
+    /// The same, with merges beside a job's work that read and write `rate` bytes in each second.
+    pub fn with_merge_rate(self, rate: u64) -> Self {
+        Store { pace: Pace::new(rate), ..self }
     }
 
     /// The same, with copies of state files in a local directory, which is created if it is missing.

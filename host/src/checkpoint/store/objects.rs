@@ -1,6 +1,7 @@
-//! [`Objects`]: all that the store asks of a place, be it a directory or a prefix in a bucket: list, get, put, put where nothing is,
+//! [`Objects`]: all that the store asks of a place, be it a directory or a prefix in a bucket: list, get, put, put where nothing is, upload,
 //! delete. What stays without an answer is done again.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,8 @@ use object_store::path::Path as Key;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, Result};
 
 use super::cause::may_pass;
+use super::upload::Upload;
 use crate::clock;
-
-/// A large object is put in parts of this size, which get lost and are put again each on its own.
-pub(super) const PART: usize = 8 << 20;
-
-/// How many parts of an object are on their way at once.
-const PARTS_AT_ONCE: usize = 4;
 
 /// Objects with a common prefix, or the files below a directory. Cheap to clone.
 #[derive(Clone)]
@@ -77,27 +73,20 @@ impl Objects {
         self.again(put).await
     }
 
-    /// Puts an object of a key that nobody else writes, in parts. It appears when the last one has come.
-    pub(super) async fn put_in_parts(&self, key: &Key, bytes: &Bytes) -> Result<()> {
-        let put = || async {
-            let mut upload = self.store.put_multipart(key).await?;
-            let part = |at: usize| upload.put_part(bytes.slice(at..bytes.len().min(at + PART)).into());
-            let parts: Vec<_> = (0..bytes.len()).step_by(PART).map(part).collect();
-            let sent = futures::stream::iter(parts).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<()>>().await;
-            let done = match sent {
-                Ok(_) => upload.complete().await.map(drop),
-                Err(error) => Err(error),
-            };
-            let Err(error) = done else { return Ok(()) };
-            // The answer to the completion may have been lost, and then there is nothing left to complete.
-            if self.store.head(key).await.is_ok_and(|found| found.size == bytes.len() as u64) {
-                return Ok(());
-            }
-            // Parts of an upload that is not ended cost money. If this fails too, the bucket's own rules have to end it.
-            let _ = upload.abort().await;
-            Err(error)
-        };
-        self.again(put).await
+    /// Begins to put a large object of a key that nobody else writes. It appears when all of it has come.
+    pub(super) async fn upload(&self, key: &Key) -> Result<Upload> {
+        let parts = self.store.put_multipart(key).await?;
+        Ok(Upload::new(self.clone(), key.clone(), parts))
+    }
+
+    /// How many bytes an object has; none if it is not there.
+    pub(super) async fn size(&self, key: &Key) -> Result<Option<u64>> {
+        found(self.again(|| self.store.head(key)).await.map(|found| found.size))
+    }
+
+    /// Some of an object's content.
+    pub(super) async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
+        self.again(|| self.store.get_range(key, range.clone())).await
     }
 
     /// Deletes an object. One that is gone already is no error.
@@ -116,7 +105,7 @@ impl Objects {
 
     /// Does something until it is known what became of it. object_store has already tried again, for as long as a signature is good,
     /// what is harmless to do twice; this is for the rest, such as an answer that breaks off.
-    async fn again<T, F: Future<Output = Result<T>>>(&self, what: impl Fn() -> F) -> Result<T> {
+    pub(super) async fn again<T, F: Future<Output = Result<T>>>(&self, what: impl Fn() -> F) -> Result<T> {
         let until = clock::now() + self.patience;
         let mut pause = Duration::from_millis(50);
         loop {

@@ -9,10 +9,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::checkpoint::decide::{FileLists, RestorePoint, next_epoch, restore_point};
-use crate::checkpoint::file::tests::states;
-use crate::checkpoint::file::{
-    BroadcastReader, FileFacts, OperatorStateFacts, OperatorStateReader, StateReader, write, write_broadcast, write_operator,
-};
+use crate::checkpoint::file::tests::{InMemory, states, write};
+use crate::checkpoint::file::{BroadcastReader, FileFacts, OperatorStateFacts, OperatorStateReader, write_broadcast, write_operator};
 use crate::checkpoint::inspect::Description;
 use crate::checkpoint::manifest::tests::manifest;
 use crate::checkpoint::manifest::{Epochs, LogEntry, Manifest, StateFile};
@@ -58,8 +56,8 @@ impl Attempt {
     /// Writes the state file of the next epoch: one key of the same name.
     async fn snapshot(&self) -> StateFile {
         let path = paths::snapshot(self.id.attempt, self.epoch, "count", 0, 0);
-        let written = state_of(&[(self.epoch as u8, ChangeKind::Put)], self.epoch);
-        self.store.put_state_file(self.id.run, &path, written.bytes.clone()).await.unwrap();
+        let InMemory { written, bytes } = state_of(&[(self.epoch as u8, ChangeKind::Put)], self.epoch);
+        self.store.keep(self.id.run, &path, &bytes).await.unwrap();
         written.at(path)
     }
 
@@ -89,7 +87,7 @@ impl Attempt {
     }
 }
 
-fn state_of(changes: &[(u8, ChangeKind)], epoch: u64) -> crate::checkpoint::file::Written {
+fn state_of(changes: &[(u8, ChangeKind)], epoch: u64) -> InMemory {
     let mut packed = Changes::default();
     for (key, kind) in changes {
         let value: &[u8] = if *kind == ChangeKind::Delete { b"" } else { b"value" };
@@ -104,7 +102,7 @@ fn state_of(changes: &[(u8, ChangeKind)], epoch: u64) -> crate::checkpoint::file
 pub(super) async fn keys(store: &Store, point: &RestorePoint) -> Result<BTreeSet<u8>> {
     let mut keys = BTreeSet::new();
     for file in &point.manifest.operators[0].files {
-        let reader = StateReader::open(&file.path, store.read_state_file(point, file).await?)?;
+        let reader = store.open_state_file(point, file).await?;
         let mut changes = reader.changes_for(ALL, &states(&["n"]))?;
         while let Some(change) = changes.next_change()? {
             match change.kind {
@@ -131,7 +129,7 @@ fn run_dir(store: &Store, run: u32) -> PathBuf {
 }
 
 /// All files below a directory, hidden ones too.
-fn files_below(dir: &Path) -> Vec<PathBuf> {
+pub(super) fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -300,9 +298,9 @@ async fn the_same_commit_twice_is_one_commit() {
 async fn the_same_state_file_twice_is_one_file_and_another_is_refused() {
     let (_dir, store) = store().await;
     let path = paths::snapshot(1, 1, "count", 0, 0);
-    store.put_state_file(1, &path, Bytes::from_static(b"one")).await.unwrap();
-    store.put_state_file(1, &path, Bytes::from_static(b"one")).await.unwrap();
-    let error = store.put_state_file(1, &path, Bytes::from_static(b"two")).await.unwrap_err();
+    store.keep(1, &path, &Bytes::from_static(b"one")).await.unwrap();
+    store.keep(1, &path, &Bytes::from_static(b"one")).await.unwrap();
+    let error = store.keep(1, &path, &Bytes::from_static(b"two")).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Internal);
     assert_eq!(store.get(1, &path).await.unwrap().unwrap(), "one");
 }
@@ -330,7 +328,7 @@ async fn what_an_attempt_has_put_in_vain_is_collected_without_a_listing_and_what
     attempt.commit(4).await;
     attempt.collect().await;
     let [own, others] = [1, 2].map(|subtask| paths::snapshot(1, 2, "count", subtask, 0));
-    store.put_state_file(1, &own, Bytes::from_static(b"in vain")).await.unwrap();
+    store.keep(1, &own, &Bytes::from_static(b"in vain")).await.unwrap();
     std::fs::create_dir_all(run_dir(&store, 1).join(&others).parent().unwrap()).unwrap();
     std::fs::write(run_dir(&store, 1).join(&others), "late").unwrap();
     assert_eq!(attempt.collect().await.files, [own]);
@@ -547,8 +545,8 @@ async fn a_merge_that_leaves_nothing_leaves_no_file() {
     let attempt = Attempt::begin(&store).await;
     let mut inputs = Vec::new();
     for (epoch, kind) in [(1, ChangeKind::Put), (2, ChangeKind::Delete)] {
-        let (path, written) = (paths::snapshot(1, epoch, "count", 0, 0), state_of(&[(7, kind)], epoch));
-        store.put_state_file(1, &path, written.bytes.clone()).await.unwrap();
+        let (path, InMemory { written, bytes }) = (paths::snapshot(1, epoch, "count", 0, 0), state_of(&[(7, kind)], epoch));
+        store.keep(1, &path, &bytes).await.unwrap();
         inputs.push(written.at(path));
     }
     let output = crate::checkpoint::decide::MergeOutput { path: paths::merged(1, Epochs { first: 1, last: 2 }, "count", 1), groups: ALL };
@@ -561,7 +559,7 @@ async fn odd_names_find_their_files_again() {
     let (_dir, store) = store().await;
     for uid in ["a b", "ä/../ö", "50%", "x#1", "-", ".", "%2F"] {
         let path = paths::snapshot(1, 1, uid, 0, 0);
-        store.put_state_file(1, &path, Bytes::from_static(b"x")).await.unwrap();
+        store.keep(1, &path, &Bytes::from_static(b"x")).await.unwrap();
         assert!(store.list(1).await.unwrap().contains(&path), "{uid}");
         assert_eq!(store.get(1, &path).await.unwrap().unwrap(), "x");
         store.delete(1, &[path]).await.unwrap();
@@ -651,7 +649,7 @@ async fn operator_state_lives_as_long_as_it_is_named() {
             for written in [lists, maps] {
                 let path = paths::operator_state(attempt.id.attempt, epoch, "count", written.subtask);
                 let file = written.at(path.clone());
-                store.put_state_file(attempt.id.run, &path, written.bytes).await.unwrap();
+                store.keep(attempt.id.run, &path, &written.bytes).await.unwrap();
                 attempt.lists.replace_operator_state("count", &[file]);
                 put.push(path);
             }

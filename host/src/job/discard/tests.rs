@@ -115,7 +115,7 @@ pub(in crate::job) async fn with_state(dir: &Path) -> (Prepared, Store, AttemptI
     let Claimed { attempt, slot, .. } = store.claim(RunChoice::Newest, "a test", None).await.unwrap();
     for checkpoint in 1..=4 {
         let file = state_file(attempt.attempt, checkpoint, "count", 0);
-        store.put_state_file(attempt.run, &file.path, Bytes::from_static(b"state")).await.unwrap();
+        store.keep(attempt.run, &file.path, &Bytes::from_static(b"state")).await.unwrap();
         if checkpoint < 4 {
             let manifest = Manifest { attempt, sinks: vec![], ..manifest(attempt.attempt, checkpoint, vec![file]) };
             store.commit(slot + checkpoint, &manifest).await.unwrap();

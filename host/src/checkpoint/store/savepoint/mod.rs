@@ -158,7 +158,7 @@ impl SavepointDir {
                     return Err(error);
                 }
                 // Whoever is still writing it finds the place of its manifest taken.
-                self.0.put(paths::MANIFEST, Bytes::from_static(DISPOSED)).await?;
+                self.0.keep(paths::MANIFEST, &Bytes::from_static(DISPOSED)).await?;
                 false
             }
         };

@@ -131,7 +131,7 @@ async fn one_without_a_manifest_is_none_and_can_be_cleared_away_for_good() {
     assert_eq!(target.find("words", "5f").await.unwrap(), None);
     // Whoever was still writing it can't finish it.
     let savepoint = find(&dir).await.unwrap();
-    savepoint.0.put(paths::MANIFEST, Bytes::from_static(DISPOSED)).await.unwrap();
+    savepoint.0.keep(paths::MANIFEST, &Bytes::from_static(DISPOSED)).await.unwrap();
     assert_eq!(target.find("words", "5f").await.unwrap(), None);
     let late = store.save(&manifest, &target, contents("5f", "")).await.unwrap_err();
     assert!(late.message().contains("manifest.json exists already"), "{late}");
@@ -177,7 +177,7 @@ async fn it_has_one_writer_and_what_that_leaves_is_removed_and_nothing_else() {
     // Somebody is in the middle of it.
     let first = SavepointDir(target.place(paths_dir(&dir)));
     first.take("first").await.unwrap();
-    first.0.put(paths::JOB_FILE, Bytes::from_static(b"the first's")).await.unwrap();
+    first.0.keep(paths::JOB_FILE, &Bytes::from_static(b"the first's")).await.unwrap();
     let second = store.save(&manifest, &target, of("second")).await.unwrap_err();
     assert!(second.message().ends_with("is being written by somebody else, or was left by a host that was killed"), "{second}");
     store.clear_savepoint(&target_dir(&dir), "5f", "second").await.unwrap();

@@ -62,7 +62,7 @@ impl SavepointDir {
             return self.delete_one(paths::WRITER).await;
         }
         // A put of the manifest that is still on its way finds its place taken.
-        self.0.put(paths::MANIFEST, Bytes::from_static(DISPOSED)).await?;
+        self.0.keep(paths::MANIFEST, &Bytes::from_static(DISPOSED)).await?;
         self.delete(&[paths::MANIFEST, paths::WRITER]).await.map(drop)
     }
 

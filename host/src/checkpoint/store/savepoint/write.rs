@@ -11,8 +11,10 @@ use super::{DISPOSED, SavepointDir};
 use crate::checkpoint::decide::{Merge, bases, savepoint};
 use crate::checkpoint::manifest::{JobFilePart, LogEntry, Manifest, SavepointPart, StateFile, render};
 use crate::checkpoint::paths::savepoint as paths;
-use crate::checkpoint::store::files::{Named, Place, carry_out, checksum, read_checked};
+use crate::checkpoint::store::files::{Named, Place, checksum, read_checked};
+use crate::checkpoint::store::merge::{carry_out, copy};
 use crate::checkpoint::store::open::{self, Purpose};
+use crate::checkpoint::store::pace::Pace;
 use crate::checkpoint::store::{Store, unreadable};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
@@ -87,7 +89,7 @@ impl Store {
         let to = SavepointDir(to);
         to.take(&contents.writer).await?;
         let writer = contents.writer.clone();
-        let whole = match self.write(manifest, &to.0, contents).await {
+        let whole = match self.write_savepoint(manifest, &to.0, contents).await {
             Ok(whole) => whole,
             Err(error) => {
                 // Without a manifest it is nothing. What is left of it all the same can be disposed of.
@@ -101,7 +103,7 @@ impl Store {
     }
 
     /// Writes all of a savepoint, its manifest last, which is returned.
-    async fn write(&self, manifest: &Manifest, to: &Place, contents: Contents) -> Result<Manifest> {
+    async fn write_savepoint(&self, manifest: &Manifest, to: &Place, contents: Contents) -> Result<Manifest> {
         let given_up = contents.given_up;
         let go_on = || match given_up.load(Ordering::SeqCst) {
             false => Ok(()),
@@ -112,32 +114,28 @@ impl Store {
         for base in bases(manifest) {
             go_on()?;
             let written = match whole(&base) {
-                Some(file) => {
-                    let path = base.outputs[0].path.clone();
-                    to.put(&path, read_checked(&from, file.into()).await?).await?;
-                    vec![StateFile { path, inline: None, ..file.clone() }]
-                }
-                None => carry_out(&from, to, &base, clock::wall_ms()).await?,
+                Some(file) => vec![copy(&from, file, to, &base.outputs[0].path).await?],
+                None => carry_out(&from, to, &base, clock::wall_ms(), &Pace::unbounded()).await?,
             };
             files.entry(base.operator).or_default().extend(written);
         }
         for file in manifest.operators.iter().flat_map(|operator| &operator.operator_state) {
             go_on()?;
-            to.put(&file.path, read_checked(&from, Named::from(file)).await?).await?;
+            to.keep(&file.path, &read_checked(&from, Named::from(file)).await?).await?;
         }
         let has_components = contents.components.is_some();
         for (digest, bytes) in contents.components.into_iter().flatten() {
             go_on()?;
-            to.put(&paths::component(&digest), bytes).await?;
+            to.keep(&paths::component(&digest), &bytes).await?;
         }
         let (bytes, checksum) = (contents.job_file.len() as u64, checksum(contents.job_file.as_bytes()));
-        to.put(paths::JOB_FILE, contents.job_file.into()).await?;
+        to.keep(paths::JOB_FILE, &contents.job_file.into()).await?;
         let job_file = JobFilePart { directory: contents.directory, bytes, checksum };
         let part = SavepointPart { trigger_id: contents.trigger_id, from: contents.from, job_file, has_components };
         let whole = savepoint(manifest, files, part);
         let text = render(&LogEntry::Checkpoint(whole.clone())).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
         go_on()?;
-        to.put(paths::MANIFEST, text.into()).await?;
+        to.keep(paths::MANIFEST, &text.into()).await?;
         Ok(whole)
     }
 }

@@ -1,0 +1,190 @@
+//! Large files: they come in pieces, nothing is seen of them before their end, and they are merged without being in memory as a whole.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use object_store::memory::InMemory as Memory;
+use object_store::path::Path as Key;
+use tempfile::TempDir;
+
+use super::files::Place;
+use super::local::PATIENCE;
+use super::merge::{carry_out, copy};
+use super::objects::Objects;
+use super::pace::Pace;
+use super::tests::files_below;
+use super::*;
+use crate::checkpoint::decide::{Merge, MergeOutput};
+use crate::checkpoint::file::tests::{InMemory, merge, states, write};
+use crate::checkpoint::file::{FileFacts, PIECE, StateReader, Take, Unwanted};
+use crate::checkpoint::manifest::{Epochs, StateFile};
+use crate::plan::Compression;
+use crate::record::KeyGroups;
+use crate::state::{Change, ChangeKind, Changes};
+
+const ALL: KeyGroups = KeyGroups { start: 0, end: 128 };
+
+/// A piece of a file.
+fn piece(number: usize) -> Bytes {
+    vec![number as u8; if number < 3 { PIECE } else { 5 }].into()
+}
+
+/// A place on the local disk, with copies.
+async fn place() -> (TempDir, Place) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("dir").into(), &Access::default(), "words").await.unwrap();
+    let store = store.with_copies(&dir.path().join("local")).unwrap();
+    (dir, store.place(1))
+}
+
+/// A place in a bucket.
+fn bucket() -> Place {
+    Place::new(Objects::new(Memory::new(), PATIENCE), "run".into(), "s3://bucket/run".parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_large_file_and_its_copy_appear_when_they_are_whole() {
+    let (dir, place) = place().await;
+    let tried = Arc::new(AtomicUsize::new(0));
+    let (tries, root) = (Arc::clone(&tried), dir.path().to_owned());
+    let written = place.write("state/1-1/big.state", move |take| {
+        tries.fetch_add(1, Ordering::Relaxed);
+        (0..4).try_for_each(|number| {
+            let visible = files_below(&root).into_iter().filter(|path| !path.to_string_lossy().contains('#'));
+            assert_eq!(visible.count(), 0, "nothing is seen of it");
+            take(piece(number))
+        })?;
+        Ok(Some("made"))
+    });
+    assert!(matches!(written.await.unwrap(), Some(("made", None))));
+    assert_eq!(tried.load(Ordering::Relaxed), 1);
+    let found = files_below(dir.path());
+    assert_eq!(found.len(), 2, "{found:?}");
+    let expected: Vec<u8> = (0..4).flat_map(piece).collect();
+    assert!(found.iter().all(|path| std::fs::read(path).unwrap() == expected));
+    // Written again it is the same.
+    place.keep("state/1-1/big.state", &expected.clone().into()).await.unwrap();
+    assert!(place.get("state/1-1/big.state").await.unwrap().unwrap() == expected);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_large_file_that_was_not_made_to_its_end() {
+    let (dir, place) = place().await;
+    let breaks = |take: &mut Take<'_>| {
+        (0..3).try_for_each(|number| take(piece(number)))?;
+        Err::<Option<()>, _>(Error::new(Kind::Checkpoint, "an input is damaged"))
+    };
+    let error = place.write("state/1-1/big.state", breaks).await.unwrap_err();
+    assert_eq!((error.kind(), error.message()), (Kind::Checkpoint, "an input is damaged"));
+    let nothing = |take: &mut Take<'_>| (0..3).try_for_each(|number| take(piece(number))).map(|()| None::<()>).map_err(Error::from);
+    assert!(place.write("state/1-1/big.state", nothing).await.unwrap().is_none());
+    assert!(place.write("state/1-1/small.state", |_| Ok(None::<()>)).await.unwrap().is_none());
+    assert_eq!(files_below(&dir.path().join("dir")), [""; 0].map(PathBuf::from));
+    // The copy is given up beside everything else.
+    while !files_below(&dir.path().join("local")).is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn whoever_makes_a_file_that_nobody_waits_for_any_more_is_told() {
+    let (dir, place) = place().await;
+    let (begun, mut is_begun) = tokio::sync::mpsc::unbounded_channel();
+    let (told, is_told) = tokio::sync::oneshot::channel();
+    let told = std::sync::Mutex::new(Some(told));
+    let endless = move |take: &mut Take<'_>| -> Result<Option<()>> {
+        let error = loop {
+            begun.send(()).unwrap_or(());
+            if let Err(error) = take(piece(0)) {
+                break error;
+            }
+        };
+        told.lock().unwrap().take().unwrap().send(error).unwrap();
+        Err(error.into())
+    };
+    let writing = tokio::spawn(async move { place.write("state/1-1/big.state", endless).await.map(drop) });
+    for _ in 0..8 {
+        is_begun.recv().await.unwrap();
+    }
+    writing.abort();
+    assert_eq!(is_told.await.unwrap(), Unwanted);
+    assert!(writing.await.unwrap_err().is_cancelled());
+    while !files_below(dir.path()).is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// State files of some megabytes that do not compress, in a place.
+async fn inputs(place: &Place, count: u64) -> Vec<(StateFile, Bytes)> {
+    let mut files = Vec::new();
+    for epoch in 1..=count {
+        let mut packed = Changes::default();
+        for key in 0..300_u64 {
+            let noise = |at: u64| (at ^ (key * 31 + epoch) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+            let value: Vec<u8> = (0..4000).flat_map(noise).collect();
+            let key = (key * epoch).to_be_bytes();
+            packed.push(Change { group: u16::from(key[7]) % 128, state: 0, kind: ChangeKind::Put, key: &key, value: &value });
+        }
+        let (epochs, compression) = (Epochs::only(epoch), Compression::Lz4);
+        let facts = FileFacts { operator: "count", states: &states(&["n"]), groups: ALL, epochs, compression };
+        let InMemory { written, bytes } = write(facts, vec![packed]).unwrap();
+        let path = paths::snapshot(1, epoch, "count", 0, 0);
+        place.keep(&path, &bytes).await.unwrap();
+        files.push((written.at(path), bytes));
+    }
+    files
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_merge_in_a_bucket_or_on_disk_is_that_in_memory() {
+    let (_dir, local) = place().await;
+    for place in [bucket(), local] {
+        let files = inputs(&place, 3).await;
+        assert!(files.iter().all(|(file, _)| file.bytes > PIECE as u64), "each comes in pieces, and is fetched in ranges");
+        let readers = files.iter().map(|(file, bytes)| StateReader::open(&file.path, bytes.clone()).unwrap());
+        let readers: Vec<StateReader> = readers.collect();
+        let halves = [KeyGroups { start: 0, end: 60 }, KeyGroups { start: 60, end: 128 }];
+        let output =
+            |groups: KeyGroups| MergeOutput { path: paths::merged(1, Epochs { first: 1, last: 3 }, "count", groups.end.into()), groups };
+        let inputs: Vec<StateFile> = files.iter().map(|(file, _)| file.clone()).collect();
+        let due = Merge { operator: "count".into(), inputs: inputs.clone(), outputs: halves.map(output).to_vec(), base: true };
+        let merged = carry_out(&place, &place, &due, 0, &Pace::unbounded()).await.unwrap();
+        assert_eq!(merged.len(), 2);
+        for (file, groups) in merged.iter().zip(halves) {
+            let InMemory { written, bytes } = merge(&readers, groups, true, 0).unwrap();
+            assert_eq!(*file, written.at(file.path.clone()));
+            assert!(place.get(&file.path).await.unwrap().unwrap() == bytes);
+        }
+        // And a copy elsewhere.
+        let to = bucket();
+        let copied = copy(&place, &merged[0], &to, "state/copied.state").await.unwrap();
+        assert_eq!(copied, StateFile { path: "state/copied.state".into(), ..merged[0].clone() });
+        assert!(to.get(&copied.path).await.unwrap() == place.get(&merged[0].path).await.unwrap());
+        refuses_what_is_wrong(&place, due).await;
+    }
+}
+
+/// An input that is damaged, too short, another one or gone is named, whatever it is read from, and nothing comes of the merge.
+async fn refuses_what_is_wrong(place: &Place, due: Merge) {
+    let path = due.inputs[1].path.clone();
+    let good = place.get(&path).await.unwrap().unwrap();
+    let (mut damaged, other) = (good.to_vec(), place.get(&due.inputs[2].path).await.unwrap().unwrap());
+    damaged[good.len() / 2] ^= 1;
+    let cut = good.slice(..good.len() - 1);
+    let output = paths::merged(1, Epochs { first: 1, last: 3 }, "count", 999);
+    let due = Merge { outputs: vec![MergeOutput { path: output.clone(), groups: ALL }], ..due };
+    for (wrong, says) in [(Some(damaged.into()), "is damaged"), (Some(cut), "and should have"), (Some(other), ""), (None, "is missing")] {
+        let key = Key::from(format!("{}/{path}", place.prefix));
+        match wrong {
+            Some(wrong) => place.objects.put(&key, wrong).await.unwrap(),
+            None => place.objects.delete(&key).await.unwrap(),
+        }
+        let whole = Place { copies: None, ..place.clone() };
+        let error = carry_out(&whole, &whole, &due, 0, &Pace::unbounded()).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Checkpoint, "{error}");
+        assert!(error.message().contains(&path) && error.message().contains(says), "{says}: {error}");
+        assert!(place.get(&output).await.unwrap().is_none());
+    }
+}

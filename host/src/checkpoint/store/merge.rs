@@ -1,0 +1,152 @@
+//! Merging state files of one place into files of the same or another one, and copying those that a merge would only repeat: block by block,
+//! in memory that does not grow with them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+use super::files::{Named, Place, broken, read_checked, unread};
+use super::pace::{Pace, Paced, Share};
+use super::ranged::{Ranged, window};
+use super::{Store, key, unreadable};
+use crate::checkpoint::decide::{Merge, Merged};
+use crate::checkpoint::file::{Content, LocalFile, PIECE, StateReader, Take, merge};
+use crate::checkpoint::manifest::StateFile;
+use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
+
+impl Store {
+    /// Carries out a merge, off the asynchronous threads: the result is written durably. What has expired at the time `now`, in milliseconds
+    /// since the Unix epoch, is left out; at the same time the same comes of it, so that it can be tried again.
+    ///
+    /// # Errors
+    /// [`Kind::Checkpoint`] if an input is missing or damaged, [`Kind::Storage`] if something can't be read or written. The inputs
+    /// are as they were.
+    pub async fn merge(&self, run: u32, due: &Merge, now: i64) -> Result<Merged> {
+        self.merge_at(&Pace::unbounded(), run, due, now).await
+    }
+
+    /// The same at the rate that merges may have beside a job's work.
+    ///
+    /// # Errors
+    /// As [`Store::merge`], and when it was told to leave off.
+    pub async fn merge_slowly(&self, run: u32, due: &Merge, now: i64) -> Result<Merged> {
+        self.merge_at(&self.pace, run, due, now).await
+    }
+
+    /// Has all that merge slowly leave off.
+    pub fn stop_merging(&self) {
+        self.pace.stop();
+    }
+
+    async fn merge_at(&self, pace: &Pace, run: u32, due: &Merge, now: i64) -> Result<Merged> {
+        let place = self.place(run);
+        let files = carry_out(&place, &place, due, now, pace).await?;
+        let inputs = due.inputs.iter().map(|input| input.path.clone()).collect();
+        Ok(Merged { operator: due.operator.clone(), inputs, files })
+    }
+}
+
+/// Carries out a merge. When this is dropped, so is the merge.
+pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64, pace: &Pace) -> Result<Vec<StateFile>> {
+    let merging = pace.begin();
+    let mut fetching = JoinSet::new();
+    let (window, mut inputs) = (window(due.inputs.len()), Vec::new());
+    for input in &due.inputs {
+        inputs.push(Input::find(from, input, window, &mut fetching).await?);
+    }
+    let share = merging.share();
+    let open = move || inputs.iter().map(|input| input.open(share.clone())).collect::<Result<Vec<_>>>();
+    let opened = tokio::task::spawn_blocking(open).await;
+    let readers = opened.map_err(|error| Error::new(Kind::Internal, format!("opening state files has ended: {error}")))??;
+    let readers: Arc<[StateReader]> = readers.into();
+    let mut files = Vec::new();
+    for output in &due.outputs {
+        let (readers, groups, base, share) = (Arc::clone(&readers), output.groups, due.base, merging.share());
+        let make = move |take: &mut Take<'_>| {
+            let mut paced = |piece: Bytes| share.take(piece.len() as u64).and_then(|()| take(piece));
+            let merged = merge(&readers, groups, base, now, &mut paced)?;
+            // Everything was deleted, and nothing lies below: there is nothing left to say.
+            Ok(Some(merged).filter(|merged| merged.entries > 0 || !merged.base))
+        };
+        if let Some((merged, inline)) = to.write(&output.path, make).await? {
+            files.push(StateFile { inline, ..merged.at(output.path.clone()) });
+        }
+    }
+    Ok(files)
+}
+
+/// Copies a state file to `path` in another place, and returns what a manifest says of it there.
+///
+/// # Errors
+/// [`Kind::Checkpoint`] if it is missing or not the one that was written; [`Kind::Storage`] if it can't be read or written.
+pub(super) async fn copy(from: &Place, file: &StateFile, to: &Place, path: &str) -> Result<StateFile> {
+    let mut fetching = JoinSet::new();
+    let input = Input::find(from, file, window(1), &mut fetching).await?;
+    let make = move |take: &mut Take<'_>| {
+        let (content, mut at, mut checksum) = (input.content()?, 0, 0);
+        while at < content.bytes() {
+            let piece = content.read(at, PIECE as u64).map_err(|error| unread(&input.path, &error))?;
+            at += piece.len() as u64;
+            checksum = crc32c::crc32c_append(checksum, &piece);
+            take(piece)?;
+        }
+        let checked = Named::from(&input.file).check_facts(at, &format!("{checksum:08x}"));
+        checked.map(Some).map_err(|reason| broken(&input.path, &reason))
+    };
+    let inline = to.write(path, make).await?.and_then(|((), inline)| inline);
+    Ok(StateFile { path: path.into(), inline, ..file.clone() })
+}
+
+/// A state file to be read, of which as little is in memory as can be.
+struct Input {
+    file: StateFile,
+    path: Location,
+    /// Where it is read; none: at its path, which is on a local disk.
+    elsewhere: Option<Arc<dyn Content>>,
+}
+
+impl Input {
+    /// Finds a state file of `place`. What is fetched of it is fetched among `fetching`, `window` bytes at once.
+    async fn find(place: &Place, file: &StateFile, window: u64, fetching: &mut JoinSet<()>) -> Result<Self> {
+        let (path, key) = (place.dir.join(&file.path), key(&place.prefix, &file.path)?);
+        let copy = if file.inline.is_none() { place.copy_of(&key, file.into()).await? } else { None };
+        let elsewhere: Option<Arc<dyn Content>> = match (&place.dir, copy) {
+            (_, Some(copy)) => Some(Arc::new(copy)),
+            (Location::Path(_), None) if file.inline.is_none() => None,
+            (Location::Object(_), None) if file.bytes > window && file.inline.is_none() => {
+                let size = place.objects.size(&key).await.map_err(|error| unreadable(&path, &error))?;
+                let bytes = size.ok_or_else(|| broken(&path, "is missing"))?;
+                Some(Arc::new(Ranged::new(place.objects.clone(), key, bytes, window, fetching)))
+            }
+            // It is small, or in memory anyway.
+            (_, None) => Some(Arc::new(read_checked(place, file.into()).await?)),
+        };
+        Ok(Input { file: file.clone(), path, elsewhere })
+    }
+
+    /// Its content, which whoever reads it has to check, but for its size. This may wait.
+    fn content(&self) -> Result<Arc<dyn Content>> {
+        let content: Arc<dyn Content> = match (&self.elsewhere, &self.path) {
+            (None, Location::Path(path)) => Arc::new(LocalFile::open(path).map_err(|error| unread(&self.path, &error))?),
+            (None, _) => return Err(broken(&self.path, "is missing")),
+            (Some(content), _) => Arc::clone(content),
+        };
+        match content.bytes() {
+            bytes if bytes == self.file.bytes => Ok(content),
+            bytes => Err(broken(&self.path, &format!("has {bytes} bytes and should have {}", self.file.bytes))),
+        }
+    }
+
+    /// Opens it at a merge's pace, if it is the file that the manifest names: its blocks are checked when they are read.
+    fn open(&self, share: Share) -> Result<StateReader> {
+        let (content, file) = (self.content()?, &self.file);
+        let reader = StateReader::open(self.path.to_string(), Paced { content, share })?;
+        let head = reader.head();
+        if (head.groups, head.epochs, head.base, head.entries()) != (file.groups, file.epochs, file.base, file.entries) {
+            return Err(broken(&self.path, "is another one than the manifest names"));
+        }
+        Ok(reader)
+    }
+}
