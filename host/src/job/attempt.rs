@@ -248,7 +248,13 @@ async fn attempt(
     let sources: Vec<usize> = (0..plan.nodes.len()).filter(|&node| matches!(plan.nodes[node].kind, NodeKind::Source(_))).collect();
     legacy.progress.restored = sources.iter().map(|&node| begun.beginning.records(node)).collect();
     let trial = swaps.trial();
-    let running = dataflow::start(Blueprint { trial, ..blueprint(prepared, &mut begun, &control, events, &metrics) })?;
+    let running = match dataflow::start(Blueprint { trial, ..blueprint(prepared, &mut begun, &control, events, &metrics) }) {
+        Ok(running) => running,
+        Err(error) => {
+            (legacy.unsettled, legacy.streak) = (Unsettled::of(swaps, error.message()), Some(streak));
+            return Err(error);
+        }
+    };
     let parties = Parties {
         prepared: Arc::clone(prepared),
         store: store.clone(),
