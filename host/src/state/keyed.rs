@@ -58,8 +58,8 @@ impl KeyedState {
         }
     }
 
-    /// Has room for `states`, of which those that are there stand first and as they are but for how long their values live.
-    pub(super) fn arrange(&mut self, states: &[StateDescriptor]) {
+    /// Has room for `states`, of which those that are there stand first and as they are but for how long their values live from `now` on.
+    pub(super) fn arrange(&mut self, states: &[StateDescriptor], now: i64) {
         debug_assert!(!self.is_dirty(), "components change between calls");
         let new = states.get(self.tables.len()..).unwrap_or_default();
         self.tables.extend(new.iter().map(Table::new));
@@ -67,7 +67,11 @@ impl KeyedState {
             // What lies there keeps its number; only a fill needs the order of names. Descriptors have far fewer states than a u16 counts.
             below.numbers.extend(below.numbers.len() as u16..self.tables.len() as u16);
         }
-        self.tables.iter_mut().zip(states).for_each(|(table, state)| table.ttl = state.ttl);
+        // No call has seen anything expire that has not by then.
+        let now = now.max(self.now);
+        for (table, state) in self.tables.iter_mut().zip(states) {
+            table.ttl = state.ttl.map(|ttl| table.ttl.map_or(ttl, |before| ttl.after(before, now)));
+        }
         self.sweeper = Sweeper::new(states);
     }
 
@@ -123,14 +127,14 @@ impl KeyedState {
             return None;
         }
         if ttl.from == TtlFrom::Access {
-            self.touch(state, number);
+            self.touch(state, number, ttl);
         }
         ttl::fresh(self.tables[state].slots[number as usize].value(), ttl, self.now)
     }
 
     /// Stamps a value that was read; not for lists.
-    pub(super) fn touch(&mut self, state: usize, number: u32) {
-        let stamp = ttl::stamp(self.now);
+    pub(super) fn touch(&mut self, state: usize, number: u32, ttl: Ttl) {
+        let stamp = ttl::stamp(ttl, self.now);
         if self.tables[state].slots[number as usize].value().starts_with(&stamp) {
             return;
         }
@@ -278,7 +282,7 @@ impl KeyedState {
     /// What values that are written now begin with.
     #[inline]
     pub(super) fn stamp(&self, state: usize) -> Option<Stamp> {
-        self.tables[state].ttl.map(|_| ttl::stamp(self.now))
+        self.tables[state].ttl.map(|ttl| ttl::stamp(ttl, self.now))
     }
 
     /// To be called before each change of a slot: notes that it is written, and saves what a waiting snapshot still needs of it.

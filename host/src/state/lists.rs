@@ -93,7 +93,7 @@ impl KeyedState {
     fn touch_list(&mut self, state: usize, number: u32) {
         let table = &self.tables[state];
         let Some(ttl) = table.ttl else { return };
-        let stamp = ttl::stamp(self.now);
+        let stamp = ttl::stamp(ttl, self.now);
         let value = table.slots[number as usize].value();
         let fresh = || list::elements(value).filter_map(|element| Some((element, ttl::fresh(element, ttl, self.now)?)));
         if fresh().all(|(element, _)| element.starts_with(&stamp)) {

@@ -147,8 +147,8 @@ impl KeyedState {
             values.push(value);
             read.push(number);
         }
-        if table.ttl.is_some_and(|ttl| ttl.from == TtlFrom::Access) {
-            read.into_iter().for_each(|number| self.touch(state, number));
+        if let Some(ttl) = table.ttl.filter(|ttl| ttl.from == TtlFrom::Access) {
+            read.into_iter().for_each(|number| self.touch(state, number, ttl));
         }
     }
 

@@ -17,7 +17,7 @@ use crate::checkpoint::file::{Content, StateReader, merge};
 use crate::checkpoint::manifest::{Inline, OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Access, Location};
+use crate::plan::{Access, Location, StateDescriptor};
 use crate::record::AttemptId;
 
 impl Store {
@@ -352,10 +352,11 @@ pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64) -
         readers.push(StateReader::open(from.dir.join(&input.path).to_string(), content)?);
     }
     let readers: Arc<[StateReader]> = readers.into();
+    let states: Arc<[StateDescriptor]> = due.states.clone().into();
     let mut files = Vec::new();
     for output in &due.outputs {
-        let (readers, groups, base) = (Arc::clone(&readers), output.groups, due.base);
-        let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, now)).await;
+        let (readers, groups, base, states) = (Arc::clone(&readers), output.groups, due.base, Arc::clone(&states));
+        let merged = tokio::task::spawn_blocking(move || merge(&readers, groups, base, &states, now)).await;
         let merged = merged.map_err(|error| Error::new(Kind::Internal, format!("a merge of state files has ended: {error}")))??;
         // Everything was deleted, and nothing lies below: there is nothing left to say.
         if merged.entries == 0 && merged.base {
