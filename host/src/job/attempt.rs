@@ -138,6 +138,8 @@ struct Legacy {
     streak: Option<Streak>,
     /// Whether it has been told to end.
     ending: bool,
+    /// How the job was told to end while it was torn down.
+    told: Option<End>,
     /// Whether the next one is to drain: the job was told so between the two.
     draining: bool,
     /// Whether it has failed for nothing but a savepoint.
@@ -278,7 +280,9 @@ async fn attempt(
         }
         join(running).await
     };
-    let joined = tell_if_slow(torn_down, &slow, observer.as_ref()).await;
+    let torn_down = tell_if_slow(torn_down, &slow, observer.as_ref());
+    let joined;
+    (joined, legacy.told) = between::tear_down(torn_down, &control, &plan.name, orders).await;
     legacy.history = std::mem::take(&mut controller.history);
     (legacy.ending, legacy.is_forgiven) = (controller.ending.is_some(), controller.is_forgiven);
     legacy.streak = Some(controller.cycle.streak().clone());

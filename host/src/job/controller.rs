@@ -268,6 +268,7 @@ impl Controller {
             return;
         }
         self.ending = Some(end);
+        self.swaps.interrupt_check();
         self.observer.notice(&Notice::Ending { end });
         if end == End::Drain {
             self.control.drain();

@@ -27,10 +27,11 @@ impl Controller {
             // They may have gone.
             Err(refused) => return reply.send(Err(refused)).unwrap_or(()),
         };
-        self.swaps = Swaps::Checking(reply);
+        let interrupt = self.control.interrupt().part();
+        self.swaps = Swaps::Checking(reply, interrupt.clone());
         let (prepared, runs, asked) = (Arc::clone(&self.prepared), self.versions.newest(node).clone(), request.clone());
         self.tasks.spawn(async move {
-            let candidate = apart(move || check(&prepared, node, &runs, &asked)).await;
+            let candidate = apart(move || check(&prepared, node, &runs, &asked, &interrupt)).await;
             Ok(Done::Checked(Box::new(Checked { request, node, candidate })))
         });
     }
@@ -50,7 +51,7 @@ impl Controller {
         self.require_no_end()?;
         match &self.swaps {
             Swaps::None => {}
-            Swaps::Checking(_) => return refused("another swap of the job has begun".into(), "wait for its end"),
+            Swaps::Checking(..) => return refused("another swap of the job has begun".into(), "wait for its end"),
             Swaps::At(other) => {
                 let what = format!("the swap of operator `{}` is not over: its component is on probation", other.request.operator);
                 return refused(what, "wait for its end: the events of the job tell of it");
@@ -67,7 +68,7 @@ impl Controller {
     /// A component was checked: its barrier is due, unless it does not fit or there is nothing to do.
     pub(in crate::job) fn checked(&mut self, checked: Checked) {
         let Checked { request, node, candidate } = checked;
-        let Swaps::Checking(reply) = std::mem::take(&mut self.swaps) else { unreachable!("nothing else begins meanwhile") };
+        let Swaps::Checking(reply, _) = std::mem::take(&mut self.swaps) else { unreachable!("nothing else begins meanwhile") };
         let candidate = match self.require_no_end().and(candidate) {
             Ok(candidate) => candidate,
             Err(refused) => return reply.send(Err(refused)).unwrap_or(()),
@@ -164,8 +165,8 @@ impl Controller {
         let swapping = match &mut self.swaps {
             Swaps::None => return,
             Swaps::At(swapping) => swapping,
-            Swaps::Checking(_) => {
-                let Swaps::Checking(reply) = std::mem::take(&mut self.swaps) else { return };
+            Swaps::Checking(..) => {
+                let Swaps::Checking(reply, _) = std::mem::take(&mut self.swaps) else { return };
                 let ended = Error::new(Kind::Conflict, "the job, or its attempt, has ended before the component was checked");
                 return reply.send(Err(ended.help("swap again when the job runs"))).unwrap_or(());
             }
