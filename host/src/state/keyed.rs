@@ -12,6 +12,9 @@ use super::undo::Undo;
 use crate::plan::{StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::{Batch, Column, hash_key, key_group, slice};
 
+/// What a value counts besides its bytes, where what a call changes is counted.
+pub const PER_VALUE: usize = 16;
+
 /// One cell for each slot that was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Cells {
@@ -35,6 +38,10 @@ pub struct KeyedState {
     pub(super) mark: Mark,
     pub(super) freezer: Freezer,
     pub(super) undo: Undo,
+    /// Bytes that the call at hand has removed, or stamped anew by reading them, since that was last asked for,
+    pub(super) taken: usize,
+    /// and how many it may.
+    pub(super) most_taken: usize,
     pub(super) sweeper: Sweeper,
     /// Room that is used again in every call.
     pub(super) found: Vec<u32>,
@@ -52,6 +59,8 @@ impl KeyedState {
             mark: 1,
             freezer: Freezer::default(),
             undo: Undo::default(),
+            taken: 0,
+            most_taken: usize::MAX,
             sweeper: Sweeper::new(states),
             found: Vec::new(),
             entries: Entries::default(),
@@ -79,6 +88,18 @@ impl KeyedState {
     /// if it goes backwards, they live longer by as much, and what had expired and was not yet removed is seen again.
     pub fn begin(&mut self, now: i64) {
         self.now = now;
+        self.taken = 0;
+    }
+
+    /// From now on a call that clears more bytes at once than that leaves off in the midst of it: it is to be undone.
+    pub fn limit_taken(&mut self, most: usize) {
+        self.most_taken = most;
+    }
+
+    /// How many bytes have been removed, or stamped anew by reading them, since the call began or this was last asked for: what is kept of
+    /// them to undo it. Each value counts for [`PER_VALUE`] more.
+    pub fn take_taken(&mut self) -> usize {
+        std::mem::take(&mut self.taken)
     }
 
     /// Values for the keys `which` of `call`, appended to `cells`.
@@ -140,6 +161,7 @@ impl KeyedState {
         }
         self.before_write(state, number);
         let slot = &mut self.tables[state].slots[number as usize];
+        self.taken += slot.value().len() + PER_VALUE;
         self.undo.replacing(state, number, slot);
         slot.value_mut()[..STAMP].copy_from_slice(&stamp);
     }
@@ -166,6 +188,9 @@ impl KeyedState {
             match self.look(state, hashed, hashed.0) {
                 NONE => {}
                 slot => self.remove(state, slot),
+            }
+            if self.taken > self.most_taken {
+                return;
             }
         }
     }
@@ -320,7 +345,9 @@ impl KeyedState {
     }
 
     pub(super) fn remove(&mut self, state: usize, number: u32) {
-        if self.tables[state].slots[number as usize].live {
+        let slot = &self.tables[state].slots[number as usize];
+        if slot.live {
+            self.taken += slot.value().len() + PER_VALUE;
             self.replace(state, number, false, None, &[]);
         }
     }

@@ -1,7 +1,7 @@
 //! What [`KeyedState`] does with lists. Of a list with a time to live each element has its own: it begins with a stamp.
 
 use super::KeyedState;
-use super::keyed::key_at;
+use super::keyed::{PER_VALUE, key_at};
 use super::list;
 use super::table::NONE;
 use super::ttl;
@@ -101,6 +101,7 @@ impl KeyedState {
         }
         let mut framed = Vec::with_capacity(value.len());
         fresh().for_each(|(_, element)| list::push(&[&stamp, element], |bytes| framed.extend_from_slice(bytes)));
+        self.taken += value.len() + PER_VALUE;
         self.replace(state, number, true, None, &framed);
     }
 }

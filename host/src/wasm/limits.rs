@@ -44,7 +44,7 @@ pub enum Limit {
     Time,
     /// Bytes that a call emits.
     Emitted,
-    /// Bytes of state that a call writes.
+    /// Bytes of state that a call writes, removes, or stamps by reading them.
     Written,
     /// Bytes of state that a read returns.
     Read,
@@ -71,7 +71,7 @@ impl Limit {
             Limit::Memory => ("used more than its memory limit of", bytes(limits.memory)),
             Limit::Time => ("ran longer than its time limit of", humantime::format_duration(limits.time).to_string()),
             Limit::Emitted => ("emitted more in one call than its limit of", bytes(limits.emitted)),
-            Limit::Written => ("wrote more state in one call than its limit of", bytes(limits.written)),
+            Limit::Written => ("changed more state in one call than its limit of", bytes(limits.written)),
             Limit::Read => ("asked for more state at once than its limit of", bytes(limits.read)),
             Limit::Metrics => ("counts under more names than its limit of", limits.metrics.to_string()),
         };
