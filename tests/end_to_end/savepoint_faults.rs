@@ -241,6 +241,10 @@ fn a_savepoint_that_an_operator_refuses_is_none_and_the_job_goes_on() {
     // So has one that has finished.
     refused(&["stop", "job", "--savepoint", "--drain"], 3, "failed: not now");
     runs_on(4);
+    let details = host.describe("job");
+    assert_eq!((&details["restarts"], &details["last-error"]), (&0.into(), &Value::Null), "none of it was a failure of the job's");
+    let (_, metrics) = host.http("GET", "/metrics", "");
+    assert!(metrics.contains("job_restarts_total{job=\"job\"} 0"), "{metrics}");
     assert_eq!(fs::read_dir(place.path("saved")).unwrap().count(), 1);
     let (path, _) = location(&host.json(&["stop", "job", "--savepoint"]));
     assert_eq!(host.describe("job")["state"], "STOPPED");

@@ -98,9 +98,18 @@ async fn until_the_last(
                 Next::Fail(reason) => return Err(for_good(error, reason)),
             },
         };
-        failed.add(FailedAttempt { attempt, time: clock::wall_text(), error: error.message().into() });
-        observer.notice(&Notice::Restarting { attempt, error: error.message().into(), delay });
-        match between::pause(delay, &prepared.plan.name, orders).await {
+        let message = error.message().to_owned();
+        if is_forgiven {
+            observer.notice(&Notice::BeginningAgain { attempt, error: message });
+        } else {
+            failed.add(FailedAttempt { attempt, time: clock::wall_text(), error: message.clone() });
+            observer.notice(&Notice::Restarting { attempt, error: message, delay });
+        }
+        let told = match legacy.told.take() {
+            None => between::pause(delay, &prepared.plan.name, orders).await,
+            told => told,
+        };
+        match told {
             None => {}
             Some(End::Drain) => legacy.draining = true,
             Some(End::Stop { signal }) => {

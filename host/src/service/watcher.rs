@@ -40,6 +40,8 @@ impl Observer for Watcher {
                 live.last_error = Some(error.clone());
                 live.enter(JobState::Restarting);
             }
+            // It is no failure of the job's.
+            Notice::BeginningAgain { .. } => live.enter(JobState::Restarting),
             Notice::Lingering { error, .. } => live.last_error = error.clone().or(live.last_error.take()),
             Notice::Degraded { health, .. } => {
                 live.progress.health = health.clone();
@@ -88,7 +90,7 @@ impl Observer for Watcher {
 fn happened(notice: &Notice) -> Option<Happened> {
     match notice {
         Notice::Starting { .. } | Notice::Resuming { .. } => Some(Happened::Began),
-        Notice::Restarting { .. } => Some(Happened::Restarting),
+        Notice::Restarting { .. } | Notice::BeginningAgain { .. } => Some(Happened::Restarting),
         Notice::Degraded { .. } => Some(Happened::Degraded),
         Notice::Healthy { .. } => Some(Happened::Healthy),
         Notice::Swapped { .. } => Some(Happened::Swapped),
