@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::data_dir::unusable;
 use super::savepoints::Saving;
 use super::state::{Fault, JobState};
-use super::swap::Intended;
+use super::swap::{Intended, TakenBack};
 use super::unfinished::Unfinished;
 use crate::clock;
 use crate::config::{self, Defaults, Overrides};
@@ -51,6 +51,9 @@ pub(super) struct Deployment {
     /// A swap of which it is not known what has come of it.
     #[serde(default)]
     pub(super) swap: Option<Intended>,
+    /// The last component that was taken back.
+    #[serde(default)]
+    pub(super) taken_back: Option<TakenBack>,
     /// How it has ended, once it has.
     pub(super) ended: Option<Ended>,
     /// For what the job file leaves out. They are the host's own and not written down with the job.
@@ -140,6 +143,7 @@ impl Deployment {
             saving: None,
             unfinished: Vec::new(),
             swap: None,
+            taken_back: None,
             ended: None,
             defaults: Defaults::default(),
         }
@@ -188,6 +192,7 @@ impl Deployment {
             saving: None,
             unfinished: Vec::new(),
             swap: None,
+            taken_back: None,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
             defaults: Defaults::default(),
         }

@@ -21,7 +21,10 @@ impl Observer for Watcher {
         }
         // What is written down is locked before where it stands.
         match notice {
-            Notice::TakenBack { component, .. } => self.0.swap_is_over(component, false),
+            Notice::TakenBack { operator, component, reason } => {
+                let (operator, component, reason) = (operator.clone(), component.clone(), reason.clone());
+                self.0.swap_failed(TakenBack { operator, component, reason, time: clock::wall_text() });
+            }
             Notice::Kept { component, .. } => self.0.swap_is_over(component, true),
             _ => {}
         }
@@ -55,11 +58,7 @@ impl Observer for Watcher {
                 live.swaps.done += 1;
                 live.swapped = Some((**report).clone());
             }
-            Notice::TakenBack { operator, component, reason } => {
-                live.swaps.taken_back += 1;
-                let (operator, component, reason) = (operator.clone(), component.clone(), reason.clone());
-                live.taken_back = Some(TakenBack { operator, component, reason, time: clock::wall_text() });
-            }
+            Notice::TakenBack { .. } => live.swaps.taken_back += 1,
             Notice::Kept { .. }
             | Notice::Unchecked
             | Notice::InMemory
