@@ -30,6 +30,9 @@ const FILE: &str = "job.json";
 pub(super) struct Deployment {
     pub(super) format: u32,
     pub(super) name: String,
+    /// What tells the job from others of its name, on other hosts or before it was forgotten.
+    #[serde(default = "new_id")]
+    pub(super) id: String,
     /// Where the job file lay; paths in it count from there.
     pub(super) file: PathBuf,
     /// The job file.
@@ -127,12 +130,17 @@ pub struct Ended {
     pub summary: Option<serde_json::Value>,
 }
 
+fn new_id() -> String {
+    format!("{:016x}", clock::entropy())
+}
+
 impl Deployment {
     /// A job that is to run from now on.
     pub(super) fn new(plan: &Plan, text: String, parallelism: Option<u16>, begin: Begin, deployed: String) -> Self {
         Deployment {
             format: FORMAT,
             name: plan.name.clone(),
+            id: new_id(),
             file: plan.file.clone(),
             text,
             parallelism,
@@ -174,6 +182,7 @@ impl Deployment {
         Deployment {
             format: FORMAT,
             name: name.into(),
+            id: new_id(),
             file: PathBuf::new(),
             text: String::new(),
             parallelism: None,

@@ -213,7 +213,8 @@ impl Job {
         self.require_end()?;
         let mut current = self.deployment();
         self.require_no_savepoint()?;
-        deployment.unfinished = current.unfinished.clone();
+        let Deployment { id, unfinished, taken_back, .. } = current.clone();
+        deployment = Deployment { id, unfinished, taken_back, ..deployment };
         deployment.write(&self.dir)?;
         *self.live() = Live::new(&deployment);
         *current = deployment;

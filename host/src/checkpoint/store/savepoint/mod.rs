@@ -21,7 +21,7 @@ use crate::checkpoint::paths::savepoint::{self as paths, SavepointPath};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
 
-pub use write::{Contents, Saved, Target};
+pub use write::{Contents, Saved, Target, job_of};
 
 /// The directory of a savepoint.
 pub struct SavepointDir(Place);
