@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use crate::harness::s3::{Bucket, Fault, Server};
-use crate::harness::{Host, Place, Random, assert_lines, until};
+use crate::harness::s3::{Bucket, Fault, SECRET, Server};
+use crate::harness::{Host, JobFile, Place, Random, Running, assert_lines, until};
 use crate::savepoint::{deployed, job, location, published};
 use crate::{flights, operator_state, sums};
 
@@ -201,6 +201,69 @@ fn whoever_asks_for_another_savepoint_than_the_one_under_way_gets_another() {
         let location = saved["operation"]["location"].as_str().unwrap_or_else(|| panic!("{saved}"));
         let inside = format!("{}/components/", location.strip_prefix("s3://bucket/").unwrap());
         assert_eq!(bucket.keys().iter().any(|key| key.starts_with(&inside)), has_components, "{saved}");
+    }
+}
+
+#[test]
+fn a_savepoint_in_a_bucket_is_removed_in_few_requests() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = flights::place("");
+    Bucket::give_credentials(&place);
+    place.set_job(&flights::job("rate = 4000").checkpoint(&bucket.settings("40ms")));
+    let host = deployed(&place, "4");
+    let saved = host.json(&["stop", "job", "--savepoint", "s3://bucket/saved"]);
+    let files = bucket.keys().iter().filter(|key| key.starts_with("saved/")).count();
+    let deletes = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&deletes);
+    server.misbehaves(move |request| {
+        let is_delete = request.method == "DELETE" || request.method == "POST" && request.query.contains_key("delete");
+        counted.fetch_add(usize::from(is_delete), Ordering::SeqCst);
+        None
+    });
+    let mut command = place.command(&["savepoint", "dispose", saved["location"].as_str().unwrap()]);
+    command.env("AWS_ENDPOINT_URL", format!("http://{}", bucket.address)).env("AWS_ALLOW_HTTP", "true");
+    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", SECRET);
+    Running::start(command).wait().succeeds();
+    assert!(!bucket.keys().iter().any(|key| key.starts_with("saved/")), "{:?}", bucket.keys());
+    let deletes = deletes.load(Ordering::SeqCst);
+    assert!(deletes <= 3 && files > 6, "{deletes} requests for {files} files");
+}
+
+/// Two hosts with one directory for savepoints: a name is asked for by both.
+#[test]
+fn a_savepoint_of_another_hosts_job_of_the_same_name_is_not_taken_for_its_own() {
+    let shared = Place::empty();
+    let target = shared.path("saved");
+    let [first, second] = [(); 2].map(|()| {
+        let place = flights::place("");
+        place.set_job(&job("rate = 2000"));
+        place
+    });
+    let daily = |host: &Host<'_>| {
+        let body = serde_json::json!({ "target-directory": target, "trigger-id": "daily" });
+        let (status, answer) = host.http("POST", "/v1/jobs/job/savepoints", &body.to_string());
+        assert_eq!(status, 202, "{answer}");
+        let saved = until("the savepoint", || {
+            let (_, answer) = host.http("GET", "/v1/jobs/job/savepoints/daily", "");
+            Some(serde_json::from_str::<Value>(&answer).unwrap()).filter(|view| view["status"]["id"] == "COMPLETED")
+        });
+        saved["operation"]["location"].as_str().unwrap_or_else(|| panic!("{saved}")).to_owned()
+    };
+    let host = deployed(&first, "1");
+    let of_first = daily(&host);
+    let newest = first.newest(1);
+    let mut other = deployed(&second, "1");
+    other.running().wait_until("later checkpoints", || second.newest(1) > newest);
+    let of_second = daily(&other);
+    assert_ne!(of_first, of_second);
+    // Asked for again, both find their own, also after they have come back.
+    for (host, place, own) in [(host, &first, of_first), (other, &second, of_second)] {
+        assert_eq!(daily(&host), own);
+        host.kill();
+        let host = place.host();
+        host.wait_for("job", "RUNNING");
+        assert_eq!(daily(&host), own);
     }
 }
 
