@@ -316,3 +316,25 @@ fn a_savepoint_that_an_operator_refuses_is_none_and_the_job_goes_on() {
     place.run(&["-p", "3", "-s", path.to_str().unwrap()]).succeeds();
     operator_state::check(&place.lines("out"), &input, |_| false);
 }
+
+/// The job goes on after a savepoint that an operator can't take part in, but not if it was told to end meanwhile.
+#[test]
+fn an_order_to_end_is_not_forgotten_over_a_savepoint_that_fails() {
+    let settings = "config = { sleeps_at = 1 }\nlimits = { time = \"10s\" }";
+    let job = JobFile::new("1s")
+        .checkpoint("dir = \"checkpoints\"\nsavepoint-dir = \"saved\"")
+        .source("lines", "type = \"file\"\npath = \"input\"\nrate = 100")
+        .operator("life", "fixture-life", &["lines"], settings)
+        .file_sink("out", &["life"]);
+    let place = Place::new(&job);
+    place.write_lines("input", (0..1_000_000).map(|number| number.to_string()));
+    let mut host = place.host_with(&["--log", "info"]);
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_until("job", "records", |details| details["records-in"].as_u64() > Some(0));
+    let savepoint = host.start(&["savepoint", "job"]);
+    host.running().wait_for_stderr("barrier 1");
+    let stop = host.start(&["stop", "job"]);
+    savepoint.wait().ends_with(1).says(&["its snapshot hook, for checkpoint 1: ran longer than its time limit"]);
+    stop.wait().ends_with(1).says(&["not tried again: it was to end anyway"]);
+    assert_eq!(host.wait_for("job", "FAILED")["attempt"], 1);
+}
