@@ -2,9 +2,13 @@
 //! from one to the other; with little memory, however much state there is.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::disk_full::Disk;
-use crate::harness::{JobFile, Moment, Place, Random, Running, assert_lines, kill_and_resume, names};
+use crate::harness::s3::{Bucket, Server};
+use crate::harness::{JobFile, Moment, Place, Random, Running, assert_lines, kill_and_resume, names, until};
+use crate::swap::{file, swap};
 use crate::{maps, sums};
 
 /// So little memory that nearly everything lies on disk.
@@ -181,4 +185,43 @@ fn one_operator_may_keep_its_state_elsewhere_than_the_others() {
     sums::check(&place.lines("out"), std::slice::from_ref(&input));
     sums::check(&place.lines("out-others"), &[input]);
     assert!(fs::read_dir(place.path("elsewhere/job")).is_ok_and(|mut left| left.next().is_none()));
+}
+
+/// Its state has been frozen, and no more of it can be handed over until a store takes what there is.
+#[test]
+fn a_job_is_cancelled_at_once_while_a_component_waits_for_a_snapshot_to_be_stored() {
+    const LONG: usize = 8_000;
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let job = JobFile::new("1h")
+        .checkpoint(&bucket.settings("1h"))
+        .state(ON_DISK)
+        .source("lines", &format!("{SOURCE}rate = 5000"))
+        .operator("pairs", "fixture-pairs", &["lines"], "")
+        .operator("tally", "fixture-tally-v1", &["pairs"], "")
+        .file_sink("out", &["tally"]);
+    let place = Place::new(&job);
+    Bucket::give_credentials(&place);
+    // Some megabytes of keys, and then more records than there is time for.
+    let long = (0..LONG).map(|number| format!("{number:0KEY$},{number}"));
+    place.write_lines("input.txt", long.chain((0..1_000_000).map(|number| format!("k,{number}"))));
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_until("job", "all keys", |details| details["records-in"].as_u64() > Some(LONG as u64));
+    let [stored, open] = [(); 2].map(|()| Arc::<AtomicBool>::default());
+    let (seen, gate) = (Arc::clone(&stored), Arc::clone(&open));
+    server.misbehaves(move |request| {
+        if request.method == "PUT" && request.key.contains("/state/") {
+            seen.store(true, SeqCst);
+            until("the gate is opened", || gate.load(SeqCst).then_some(()));
+        }
+        None
+    });
+    let component = file("fixture-tally-v3");
+    let command = host.start(&swap("tally", &component, &["--probation", "0s"]));
+    host.running().wait_until("a file of the snapshot", || stored.load(SeqCst));
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    command.wait().ends_with(1).says(&["the job has ended before the new component was in a checkpoint"]);
+    open.store(true, SeqCst);
 }

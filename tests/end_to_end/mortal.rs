@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::harness::{JobFile, Place};
+use crate::harness::{Host, JobFile, Place};
 use crate::maps::{bases, entries};
+use crate::swap::{file, swap};
 
 /// How long the operator's state lives.
 const TTL: Duration = Duration::from_secs(1);
@@ -12,12 +13,16 @@ const KEYS: usize = 300;
 const LINES: usize = 9000;
 
 fn job(rate: &str, checkpoint: &str, backend: &str) -> JobFile {
+    job_of("fixture-mortal", rate, checkpoint, backend)
+}
+
+fn job_of(component: &str, rate: &str, checkpoint: &str, backend: &str) -> JobFile {
     JobFile::new("20ms")
         .checkpoint(&format!("interval = \"20ms\"\ndir = \"checkpoints\"\n{checkpoint}"))
         .state(&format!("backend = {backend:?}\nmemory = \"64KiB\""))
         .source("lines", &format!("type = \"file\"\npath = \"input.txt\"\n{rate}"))
         .operator("pairs", "fixture-pairs", &["lines"], "")
-        .operator("mortal", "fixture-mortal", &["pairs"], "")
+        .operator("mortal", component, &["pairs"], "")
         .file_sink("out", &["mortal"])
 }
 
@@ -77,4 +82,71 @@ fn what_has_expired_is_neither_seen_nor_saved() {
 #[test]
 fn what_has_expired_on_disk_is_neither_seen_nor_saved() {
     expires("disk");
+}
+
+/// Lines read in a second where values have to expire meanwhile, and lines by which those of all keys have: twice as much time has passed.
+const RATE: usize = 600;
+const EXPIRED: usize = KEYS + 2 * RATE;
+
+/// Starts a job that goes on for hours, in which all keys were written and have expired since, as the newest checkpoint knows.
+fn expired<'a>(place: &'a Place, backend: &str) -> Host<'a> {
+    place.set_job(&job(&format!("rate = {RATE}"), "", backend));
+    place.write_lines("input.txt", (0..1_000_000).map(|line| format!("key {},{}", line % KEYS, number(line))));
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    host.running().wait_until("all keys have expired", || read(place) > EXPIRED);
+    host
+}
+
+/// Checks that of what had expired nothing was seen again, and that all else was.
+#[track_caller]
+fn stayed_expired(place: &Place, case: &str) {
+    let told = place.lines("out");
+    assert!(told.len() > EXPIRED + 2 * KEYS, "{case}");
+    for told in told {
+        let fields: Vec<&str> = told.split(',').collect();
+        let line = fields[0].parse::<usize>().expect("a number") / 2;
+        assert_eq!(fields[4], kept(line), "{case}: {told}: what lives longer");
+        if line >= EXPIRED {
+            assert_eq!(fields[1..4], ["[]"; 3], "{case}: {told}: what has expired");
+        }
+    }
+}
+
+/// Another component takes over, with which everything lives for a day: in the place of the one that runs, and after a stop.
+fn stays_expired(backend: &str) {
+    let place = Place::empty();
+    let mut host = expired(&place, backend);
+    host.cofferdam(&swap("mortal", &file("fixture-mortal-v2"), &["--probation", "0s"])).succeeds();
+    let swapped = read(&place);
+    host.running().wait_until("all keys are read again", || read(&place) > swapped + KEYS);
+    // What the checkpoints before still hold counts from now on.
+    host.kill();
+    let mut host = place.host();
+    host.running().wait_until("all keys are read once more", || read(&place) > swapped + 3 * KEYS);
+    host.cofferdam(&["stop", "job"]).succeeds();
+    stayed_expired(&place, "swapped");
+
+    let place = Place::empty();
+    let mut host = expired(&place, backend);
+    host.cofferdam(&["stop", "job"]).succeeds();
+    let stopped = read(&place);
+    place.set_job(&job_of("fixture-mortal-v2", &format!("rate = {RATE}"), "", backend));
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.running().wait_until("all keys are read again", || read(&place) > stopped + KEYS);
+    host.kill();
+    let mut host = place.host();
+    host.running().wait_until("all keys are read once more", || read(&place) > stopped + 3 * KEYS);
+    host.cofferdam(&["stop", "job"]).succeeds();
+    stayed_expired(&place, "begun again");
+}
+
+#[test]
+fn what_has_expired_stays_so_when_values_live_longer() {
+    stays_expired("memory");
+}
+
+#[test]
+fn what_has_expired_on_disk_stays_so_when_values_live_longer() {
+    stays_expired("disk");
 }

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use crate::harness::s3::{Bucket, Fault, Server};
-use crate::harness::{Host, Place, Random, assert_lines, until};
+use crate::harness::s3::{Bucket, Fault, SECRET, Server};
+use crate::harness::{Host, JobFile, Place, Random, Running, assert_lines, until};
 use crate::savepoint::{deployed, job, location, published};
 use crate::{flights, operator_state, sums};
 
@@ -204,6 +204,69 @@ fn whoever_asks_for_another_savepoint_than_the_one_under_way_gets_another() {
     }
 }
 
+#[test]
+fn a_savepoint_in_a_bucket_is_removed_in_few_requests() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = flights::place("");
+    Bucket::give_credentials(&place);
+    place.set_job(&flights::job("rate = 4000").checkpoint(&bucket.settings("40ms")));
+    let host = deployed(&place, "4");
+    let saved = host.json(&["stop", "job", "--savepoint", "s3://bucket/saved"]);
+    let files = bucket.keys().iter().filter(|key| key.starts_with("saved/")).count();
+    let deletes = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&deletes);
+    server.misbehaves(move |request| {
+        let is_delete = request.method == "DELETE" || request.method == "POST" && request.query.contains_key("delete");
+        counted.fetch_add(usize::from(is_delete), Ordering::SeqCst);
+        None
+    });
+    let mut command = place.command(&["savepoint", "dispose", saved["location"].as_str().unwrap()]);
+    command.env("AWS_ENDPOINT_URL", format!("http://{}", bucket.address)).env("AWS_ALLOW_HTTP", "true");
+    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", SECRET);
+    Running::start(command).wait().succeeds();
+    assert!(!bucket.keys().iter().any(|key| key.starts_with("saved/")), "{:?}", bucket.keys());
+    let deletes = deletes.load(Ordering::SeqCst);
+    assert!(deletes <= 3 && files > 6, "{deletes} requests for {files} files");
+}
+
+/// Two hosts with one directory for savepoints: a name is asked for by both.
+#[test]
+fn a_savepoint_of_another_hosts_job_of_the_same_name_is_not_taken_for_its_own() {
+    let shared = Place::empty();
+    let target = shared.path("saved");
+    let [first, second] = [(); 2].map(|()| {
+        let place = flights::place("");
+        place.set_job(&job("rate = 2000"));
+        place
+    });
+    let daily = |host: &Host<'_>| {
+        let body = serde_json::json!({ "target-directory": target, "trigger-id": "daily" });
+        let (status, answer) = host.http("POST", "/v1/jobs/job/savepoints", &body.to_string());
+        assert_eq!(status, 202, "{answer}");
+        let saved = until("the savepoint", || {
+            let (_, answer) = host.http("GET", "/v1/jobs/job/savepoints/daily", "");
+            Some(serde_json::from_str::<Value>(&answer).unwrap()).filter(|view| view["status"]["id"] == "COMPLETED")
+        });
+        saved["operation"]["location"].as_str().unwrap_or_else(|| panic!("{saved}")).to_owned()
+    };
+    let host = deployed(&first, "1");
+    let of_first = daily(&host);
+    let newest = first.newest(1);
+    let mut other = deployed(&second, "1");
+    other.running().wait_until("later checkpoints", || second.newest(1) > newest);
+    let of_second = daily(&other);
+    assert_ne!(of_first, of_second);
+    // Asked for again, both find their own, also after they have come back.
+    for (host, place, own) in [(host, &first, of_first), (other, &second, of_second)] {
+        assert_eq!(daily(&host), own);
+        host.kill();
+        let host = place.host();
+        host.wait_for("job", "RUNNING");
+        assert_eq!(daily(&host), own);
+    }
+}
+
 /// The job has no checkpoints but those of savepoints, and no restarts: it goes on all the same.
 #[test]
 fn a_savepoint_that_an_operator_refuses_is_none_and_the_job_goes_on() {
@@ -241,6 +304,10 @@ fn a_savepoint_that_an_operator_refuses_is_none_and_the_job_goes_on() {
     // So has one that has finished.
     refused(&["stop", "job", "--savepoint", "--drain"], 3, "failed: not now");
     runs_on(4);
+    let details = host.describe("job");
+    assert_eq!((&details["restarts"], &details["last-error"]), (&0.into(), &Value::Null), "none of it was a failure of the job's");
+    let (_, metrics) = host.http("GET", "/metrics", "");
+    assert!(metrics.contains("job_restarts_total{job=\"job\"} 0"), "{metrics}");
     assert_eq!(fs::read_dir(place.path("saved")).unwrap().count(), 1);
     let (path, _) = location(&host.json(&["stop", "job", "--savepoint"]));
     assert_eq!(host.describe("job")["state"], "STOPPED");
@@ -248,4 +315,26 @@ fn a_savepoint_that_an_operator_refuses_is_none_and_the_job_goes_on() {
     place.set_job(&job("", ""));
     place.run(&["-p", "3", "-s", path.to_str().unwrap()]).succeeds();
     operator_state::check(&place.lines("out"), &input, |_| false);
+}
+
+/// The job goes on after a savepoint that an operator can't take part in, but not if it was told to end meanwhile.
+#[test]
+fn an_order_to_end_is_not_forgotten_over_a_savepoint_that_fails() {
+    let settings = "config = { sleeps_at = 1 }\nlimits = { time = \"10s\" }";
+    let job = JobFile::new("1s")
+        .checkpoint("dir = \"checkpoints\"\nsavepoint-dir = \"saved\"")
+        .source("lines", "type = \"file\"\npath = \"input\"\nrate = 100")
+        .operator("life", "fixture-life", &["lines"], settings)
+        .file_sink("out", &["life"]);
+    let place = Place::new(&job);
+    place.write_lines("input", (0..1_000_000).map(|number| number.to_string()));
+    let mut host = place.host_with(&["--log", "info"]);
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_until("job", "records", |details| details["records-in"].as_u64() > Some(0));
+    let savepoint = host.start(&["savepoint", "job"]);
+    host.running().wait_for_stderr("barrier 1");
+    let stop = host.start(&["stop", "job"]);
+    savepoint.wait().ends_with(1).says(&["its snapshot hook, for checkpoint 1: ran longer than its time limit"]);
+    stop.wait().ends_with(1).says(&["not tried again: it was to end anyway"]);
+    assert_eq!(host.wait_for("job", "FAILED")["attempt"], 1);
 }

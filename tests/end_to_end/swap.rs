@@ -234,6 +234,13 @@ fn a_component_on_probation_is_taken_back_by_a_host_that_was_killed_meanwhile() 
     told(&host, "taken-back");
     host.wait_until("job", "the end of the swap", |details| details["swap"].is_null());
     assert_eq!(runs(&host, "tally"), old);
+    // That is told for good.
+    let failed = host.describe("job")["taken-back"].clone();
+    assert_eq!(failed["component"]["digest"], report["to"]["digest"], "{failed}");
+    host.kill();
+    host = place.host();
+    host.wait_for("job", "RUNNING");
+    assert_eq!(host.describe("job")["taken-back"], failed);
     let later = place.manifests(1).into_iter().filter(|manifest| manifest.checkpoint > newest);
     assert!(later.map(|manifest| manifest.json["trigger"].clone()).all(|trigger| trigger != "swap"), "nothing was swapped again");
     finish(&host, &place, &job("", settings));

@@ -1,6 +1,7 @@
 //! Attempts that end while a guest is in a call that does not: the call is interrupted, however long it may take.
 
-use crate::harness::{JobFile, Place};
+use crate::harness::{Host, JobFile, Place};
+use crate::swap::{file, swap};
 
 /// One subtask is stuck at the file `stuck` while the other reads `bad`, whose last record fails.
 fn job(restart: &str, limits: &str) -> JobFile {
@@ -60,4 +61,76 @@ fn a_second_signal_ends_a_job_with_a_call_that_never_ends() {
     running.wait_for_stderr("stopping with a last checkpoint");
     running.signal("INT");
     running.wait().ends_with(130);
+}
+
+/// A job that goes on for hours, with a component of `tally` that may take an hour for a call.
+fn tally(component: &str, stuck: &str) -> Place {
+    let settings = format!("config = {{ stuck = {stuck:?} }}\nlimits = {{ time = \"1h\" }}");
+    let job = JobFile::new("20ms")
+        .source("lines", "type = \"file\"\npath = \"input\"\nrate = 100")
+        .operator("pairs", "fixture-pairs", &["lines"], "")
+        .operator("tally", component, &["pairs"], &settings)
+        .file_sink("out", &["tally"]);
+    let place = Place::new(&job);
+    place.write_lines("input", (0..1_000_000).map(|number| format!("key {},{number}", number % 10)));
+    place
+}
+
+fn running(place: &Place) -> Host<'_> {
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    host.running().wait_until("output", || !place.lines("out").is_empty());
+    host
+}
+
+#[test]
+fn nobody_waits_for_a_component_that_is_stuck_while_it_is_checked() {
+    for (end, state) in [("stop", "STOPPED"), ("cancel", "CANCELLED")] {
+        println!("{end}");
+        let place = tally("fixture-tally-v1", "open");
+        let mut host = running(&place);
+        let candidate = file("fixture-tally-stuck");
+        let command = host.start(&swap("tally", &candidate, &["--probation", "0s"]));
+        host.running().wait_for_stderr("stuck in open");
+        host.cofferdam(&[end, "job"]).succeeds();
+        host.wait_for("job", state);
+        command.wait().ends_with(10).says(&["the job"]);
+        // Nor does it go on.
+        host.running().wait_for_rest();
+        host.end().succeeds();
+    }
+}
+
+#[test]
+fn a_job_is_cancelled_at_once_while_a_component_is_stuck_in_a_migration() {
+    let place = tally("fixture-tally-v1", "");
+    let mut host = running(&place);
+    let candidate = file("fixture-tally-stuck");
+    let command = host.start(&swap("tally", &candidate, &["--probation", "0s"]));
+    host.wait_until("job", "it migrates", |details| !details["migration"].is_null());
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    command.wait().ends_with(1).says(&["the job has ended before the new component was in a checkpoint"]);
+    host.running().wait_for_rest();
+    host.end().succeeds();
+}
+
+#[test]
+fn a_job_is_cancelled_at_once_whose_operator_is_stuck_in_its_close_hook() {
+    let place = tally("fixture-tally-stuck", "close");
+    let mut host = running(&place);
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+
+    host.running().wait_for_rest();
+    host.end().succeeds();
+
+    let place = tally("fixture-tally-stuck", "close");
+    let mut host = running(&place);
+    let mut stop = host.start(&["stop", "job"]);
+    host.running().wait_for_stderr("stuck in close");
+    assert!(!stop.has_ended(), "a stop leaves the hook its time");
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    host.end().succeeds();
 }

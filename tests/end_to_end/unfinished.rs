@@ -114,7 +114,7 @@ fn of_two_hosts_that_write_the_same_one_the_second_is_refused_and_changes_nothin
     assert_eq!(gate.saved(), before);
     gate.open();
     first.wait().succeeds();
-    other.cofferdam(&SAVE).succeeds();
+    other.cofferdam(&SAVE).ends_with(6).says(&["saved/savepoint-job-1-x/manifest.json exists already"]);
     let manifest = gate.server.bucket.get("saved/savepoint-job-1-x/manifest.json").expect("a manifest");
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
     assert!(manifest["savepoint"]["from"].as_str().unwrap().contains("/one/"), "it is the first's: {manifest}");

@@ -153,7 +153,11 @@ pub fn start(blueprint: Blueprint) -> Result<Running> {
         }
         worker.installed_dataflows().into_iter().for_each(|dataflow| worker.drop_dataflow(dataflow));
     });
-    let workers = workers.map_err(|error| Error::new(Kind::Internal, format!("worker threads could not be started: {error}")))?;
+    let workers = workers.map_err(|error| {
+        // Those that have been started are on their own.
+        control.cancel();
+        Error::new(Kind::Internal, format!("worker threads could not be started: {error}"))
+    })?;
     Ok(Running { workers: Some(workers), control })
 }
 

@@ -179,7 +179,8 @@ impl Control {
         coming
     }
 
-    pub(super) fn interrupt(&self) -> Interrupt {
+    /// What ends the guests' calls when it is cancelled.
+    pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
     }
 

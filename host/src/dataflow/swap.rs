@@ -73,7 +73,8 @@ impl OperatorStage {
             }
         }
         let (mut state, outputs) = self.dismiss();
-        state.arrange(&swap.to.arrangement);
+        let at = clock::wall_ms();
+        state.arrange(&swap.to.arrangement, at);
         swap.migrate.as_ref().map_or(Ok(()), |migrate| migrate(&mut state))?;
         if let Some(trial) = &swap.trial {
             let counts = self.counts();
@@ -88,7 +89,7 @@ impl OperatorStage {
             return self.go_back_from(error, unopened.state, unopened.outputs);
         }
         let (subtask, epoch) = (self.place.subtask, swap.epoch);
-        (self.place.events)(Event::ChangedOver { subtask, epoch, took: clock::now() - start });
+        (self.place.events)(Event::ChangedOver { subtask, epoch, at, took: clock::now() - start });
         Ok(())
     }
 
@@ -221,7 +222,7 @@ impl OperatorStage {
     fn go_back(&mut self, mut state: SubtaskState, outputs: Vec<Outbox>) -> Result<()> {
         let trial = self.trial.take().expect("only what is on probation is taken back");
         let back = trial.back.as_ref().expect("there is a way back");
-        state.arrange(&back.arrangement);
+        state.arrange(&back.arrangement, clock::wall_ms());
         self.flood.reset();
         // The attempt fails then, and the next one begins with the old component all the same.
         let installed = self.install(Arc::clone(&back.component), state, outputs);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::checkpoint::decide::restore_point;
-use crate::checkpoint::store::{Saved, Store};
+use crate::checkpoint::store::{Saved, Store, job_of};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Location, Plan};
 use crate::record::AttemptId;
@@ -16,12 +16,12 @@ use super::prepare::Prepared;
 use super::savepoint::Writing;
 use super::swap::newest_digest;
 
-/// The whole savepoint in `target` that was asked for as `trigger_id`, if there is one.
+/// The whole savepoint in `target` that was asked for as `trigger_id` for the job with this id, if there is one.
 ///
 /// # Errors
 /// Kind `Storage` if the directory can't be used; `Checkpoint` if the savepoint's manifest is broken.
-pub async fn find_savepoint(plan: &Plan, target: &Location, trigger_id: &str) -> Result<Option<Saved>> {
-    store(plan).await?.savepoint_target(target).await?.find(&plan.name, trigger_id).await
+pub async fn find_savepoint(plan: &Plan, id: &str, target: &Location, trigger_id: &str) -> Result<Option<Saved>> {
+    store(plan).await?.savepoint_target(target).await?.find(&plan.name, id, trigger_id).await
 }
 
 /// Takes a savepoint of a job that has stopped or finished, as `order` says, unless it was taken before. Nothing else may happen to the job
@@ -34,7 +34,7 @@ pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, order: &SavepointOrder
     let plan = &prepared.plan;
     let store = store(plan).await?;
     let target = store.savepoint_target(target).await?;
-    if let Some(saved) = target.find(&plan.name, trigger_id).await? {
+    if let Some(saved) = target.find(&plan.name, job_of(writer), trigger_id).await? {
         return Ok(saved);
     }
     let nothing = || Error::new(Kind::Checkpoint, format!("job `{}` has no checkpoint", plan.name));

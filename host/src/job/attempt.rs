@@ -98,9 +98,18 @@ async fn until_the_last(
                 Next::Fail(reason) => return Err(for_good(error, reason)),
             },
         };
-        failed.add(FailedAttempt { attempt, time: clock::wall_text(), error: error.message().into() });
-        observer.notice(&Notice::Restarting { attempt, error: error.message().into(), delay });
-        match between::pause(delay, &prepared.plan.name, orders).await {
+        let message = error.message().to_owned();
+        if is_forgiven {
+            observer.notice(&Notice::BeginningAgain { attempt, error: message });
+        } else {
+            failed.add(FailedAttempt { attempt, time: clock::wall_text(), error: message.clone() });
+            observer.notice(&Notice::Restarting { attempt, error: message, delay });
+        }
+        let told = match legacy.told.take() {
+            None => between::pause(delay, &prepared.plan.name, orders).await,
+            told => told,
+        };
+        match told {
             None => {}
             Some(End::Drain) => legacy.draining = true,
             Some(End::Stop { signal }) => {
@@ -138,6 +147,8 @@ struct Legacy {
     streak: Option<Streak>,
     /// Whether it has been told to end.
     ending: bool,
+    /// How the job was told to end while it was torn down.
+    told: Option<End>,
     /// Whether the next one is to drain: the job was told so between the two.
     draining: bool,
     /// Whether it has failed for nothing but a savepoint.
@@ -248,7 +259,13 @@ async fn attempt(
     let sources: Vec<usize> = (0..plan.nodes.len()).filter(|&node| matches!(plan.nodes[node].kind, NodeKind::Source(_))).collect();
     legacy.progress.restored = sources.iter().map(|&node| begun.beginning.records(node)).collect();
     let trial = swaps.trial();
-    let running = dataflow::start(Blueprint { trial, ..blueprint(prepared, &mut begun, &control, events, &metrics) })?;
+    let running = match dataflow::start(Blueprint { trial, ..blueprint(prepared, &mut begun, &control, events, &metrics) }) {
+        Ok(running) => running,
+        Err(error) => {
+            (legacy.unsettled, legacy.streak) = (Unsettled::of(swaps, error.message()), Some(streak));
+            return Err(error);
+        }
+    };
     let parties = Parties {
         prepared: Arc::clone(prepared),
         store: store.clone(),
@@ -272,7 +289,9 @@ async fn attempt(
         }
         join(running).await
     };
-    let joined = tell_if_slow(torn_down, &slow, observer.as_ref()).await;
+    let torn_down = tell_if_slow(torn_down, &slow, observer.as_ref());
+    let joined;
+    (joined, legacy.told) = between::tear_down(torn_down, &control, &plan.name, orders).await;
     legacy.history = std::mem::take(&mut controller.history);
     (legacy.ending, legacy.is_forgiven) = (controller.ending.is_some(), controller.is_forgiven);
     legacy.streak = Some(controller.cycle.streak().clone());

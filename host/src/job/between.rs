@@ -1,4 +1,4 @@
-//! Between two attempts: a job waits until the next one is to begin, and may be told to end meanwhile.
+//! Between two attempts: a job waits until one is torn down and the next one is to begin, and may be told to end meanwhile.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::checkpoint::decide::{RestorePoint, restore_point};
 use crate::checkpoint::store::Store;
 use crate::clock;
+use crate::dataflow::Control;
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
@@ -18,21 +19,51 @@ use super::{End, Order, Outcome, Summary};
 /// Waits until the next attempt is to begin, or the job is told to end.
 pub(super) async fn pause(delay: Duration, job: &str, orders: &mut UnboundedReceiver<Order>) -> Option<End> {
     let over = clock::now() + delay;
-    let refused =
-        |why: &str| Error::new(Kind::Conflict, format!("job `{job}` is between two attempts: {why}")).help("ask again when it runs");
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(over.into()) => return None,
-            Some(order) = orders.recv() => match order {
-                Order::End(end) => return Some(end),
-                Order::Swap(_, reply) => {
-                    // They may have gone.
-                    reply.send(Err(refused("no component can take over"))).unwrap_or(());
-                }
-                Order::Savepoint(order) => order.refuse(refused("there is nothing to take a savepoint of")),
+            Some(order) = orders.recv() => if let Some(end) = heed(order, job) {
+                return Some(end);
             },
         }
     }
+}
+
+/// Waits until an attempt is torn down, and returns how the job was told to end meanwhile, if it was. Once it is cancelled, nobody waits for
+/// calls of guests any more, which have time after a stop and at the end of input.
+pub(super) async fn tear_down<T>(
+    torn_down: impl Future<Output = T>,
+    control: &Control,
+    job: &str,
+    orders: &mut UnboundedReceiver<Order>,
+) -> (T, Option<End>) {
+    let mut torn_down = std::pin::pin!(torn_down);
+    let mut told = None;
+    loop {
+        tokio::select! {
+            done = &mut torn_down => return (done, told),
+            Some(order) = orders.recv() => match heed(order, job) {
+                Some(End::Cancel) => {
+                    control.cancel();
+                    told = Some(End::Cancel);
+                }
+                end => told = told.or(end),
+            },
+        }
+    }
+}
+
+/// How an order has the job end, if it does. All others are refused.
+fn heed(order: Order, job: &str) -> Option<End> {
+    let refused =
+        |why: &str| Error::new(Kind::Conflict, format!("job `{job}` is between two attempts: {why}")).help("ask again when it runs");
+    match order {
+        Order::End(end) => return Some(end),
+        // They may have gone.
+        Order::Swap(_, reply) => reply.send(Err(refused("no component can take over"))).unwrap_or(()),
+        Order::Savepoint(order) => order.refuse(refused("there is nothing to take a savepoint of")),
+    }
+    None
 }
 
 /// Ends a job that was told to stop after the attempt `last`, if one has begun: it has its newest checkpoint to go on from. What is

@@ -44,12 +44,13 @@ impl Controller {
         }
         let Some(ready) = self.pending.ready()? else { return Ok(()) };
         let mut manifest = self.manifest(&ready);
-        let whole = if self.prepared.plan.checkpoint.incremental { Vec::new() } else { self.lists.whole(&manifest) };
+        let mut whole = if self.prepared.plan.checkpoint.incremental { Vec::new() } else { self.lists.whole(&manifest) };
+        whole.iter_mut().for_each(|merge| merge.states = self.versions.longest_lived(&self.prepared.plan, &merge.operator));
+        let (began, now) = (clock::now(), clock::wall_ms());
         let (store, prepared, slot, mut patience) = (self.store.clone(), Arc::clone(&self.prepared), self.slot, self.patience(ready.epoch));
         let task = tokio::spawn(async move {
             let run = manifest.attempt.run;
             if !whole.is_empty() {
-                let (began, now) = (clock::now(), clock::wall_ms());
                 for merge in &whole {
                     patience.store(|| store.merge(run, merge, now)).await?.stand_in(&mut manifest);
                 }
@@ -124,10 +125,11 @@ impl Controller {
 
     /// Starts a merge that is due, unless one is under way.
     pub(super) fn merge(&mut self) {
-        let Some(merge) = self.lists.next_merge() else { return };
-        let (store, run) = (self.store.clone(), self.attempt.run);
+        let Some(mut merge) = self.lists.next_merge() else { return };
+        merge.states = self.versions.longest_lived(&self.prepared.plan, &merge.operator);
+        let (store, run, now) = (self.store.clone(), self.attempt.run, clock::wall_ms());
         self.tasks.spawn(async move {
-            let merged = store.merge_slowly(run, &merge, clock::wall_ms()).await;
+            let merged = store.merge_slowly(run, &merge, now).await;
             Ok(Done::Merged(merge.operator, merged))
         });
     }

@@ -134,7 +134,7 @@ impl Controller {
             lists: FileLists::new(begun.attempt, plan.parallelism, plan.max_parallelism, restored),
             history,
             noting: Noting::default(),
-            versions: Versions::new(&prepared.components),
+            versions: Versions::new(plan, &prepared.components, restored),
             swaps,
             origin: begun.origin.clone(),
             owned: begun.owned.clone(),
@@ -268,6 +268,7 @@ impl Controller {
             return;
         }
         self.ending = Some(end);
+        self.swaps.interrupt_check();
         self.observer.notice(&Notice::Ending { end });
         if end == End::Drain {
             self.control.drain();
@@ -298,8 +299,8 @@ impl Controller {
                 self.ended(node);
                 Ok(())
             }
-            Event::ChangedOver { subtask, epoch, took } => {
-                self.changed_over(subtask, epoch, took);
+            Event::ChangedOver { subtask, epoch, at, took } => {
+                self.changed_over(subtask, epoch, at, took);
                 Ok(())
             }
             Event::Unfit { error } => {

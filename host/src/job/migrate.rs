@@ -15,7 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{Limits, StateDescriptor};
 use crate::record::Column;
 use crate::state::{ColdFault, Lists, Maps, SubtaskState, Unwritten, rewrite_elements};
-use crate::wasm::{Cause, Failure, Migrator};
+use crate::wasm::{Cause, Failure, Interrupt, Migrator};
 
 use super::states::Occasion;
 
@@ -29,6 +29,7 @@ pub(super) struct Migration {
     limits: Limits,
     states: Vec<Migrating>,
     occasion: Occasion,
+    interrupt: Interrupt,
     since: Instant,
 }
 
@@ -69,7 +70,12 @@ impl Migration {
         let migrating =
             |(place, from)| Migrating { place, kept: to.arrangement.places[place], from, values: AtomicU64::new(0), of: AtomicU64::new(0) };
         let states = states.into_iter().map(migrating).collect();
-        Migration { operator: operator.into(), to, limits, states, occasion, since: clock::now() }
+        Migration { operator: operator.into(), to, limits, states, occasion, interrupt: Interrupt::default(), since: clock::now() }
+    }
+
+    /// The same, whose calls end with `interrupt`.
+    pub(super) fn interrupted_by(self, interrupt: &Interrupt) -> Self {
+        Migration { interrupt: interrupt.clone(), ..self }
     }
 
     /// Asks the component whether it has a way from each of the states. Calls the guest.
@@ -195,7 +201,7 @@ impl Migration {
     }
 
     fn migrator(&self) -> Option<Migrator> {
-        Migrator::new(&self.to.component, &self.operator, self.limits)
+        Migrator::new(&self.to.component, &self.operator, self.limits, self.interrupt.clone())
     }
 
     fn declared(&self, place: usize) -> &StateDescriptor {

@@ -34,6 +34,13 @@ pub enum Notice {
         /// When the other begins.
         delay: Duration,
     },
+    /// An attempt could not go on after nothing but a savepoint that an operator refused, and another follows at once.
+    BeginningAgain {
+        /// The one that could not.
+        attempt: AttemptId,
+        /// Why there is no savepoint.
+        error: String,
+    },
     /// An attempt has ended, and is not torn down yet.
     Lingering {
         /// Which.
@@ -126,6 +133,9 @@ impl fmt::Display for Notice {
             Notice::Restarting { attempt: AttemptId { attempt, .. }, error, delay } => {
                 let delay = humantime::format_duration(Duration::from_millis(delay.as_millis() as u64));
                 write!(f, "attempt {attempt} has failed, another follows in {delay}: {error}")
+            }
+            Notice::BeginningAgain { attempt: AttemptId { attempt, .. }, error } => {
+                write!(f, "another attempt than {attempt} goes on with the job, of which no savepoint could be taken: {error}")
             }
             Notice::Lingering { attempt: AttemptId { attempt, .. }, error } => {
                 let failed = error.as_ref().map(|error| format!(" has failed ({error}) and")).unwrap_or_default();

@@ -38,7 +38,7 @@ pub enum End {
 pub struct SavepointOrder {
     /// Names it: the end of its directory's name. Letters and digits, another one for each savepoint.
     pub trigger_id: String,
-    /// By this whoever writes it is known from all others.
+    /// Who writes it: the id of the job, and after a blank what tells this time from all others.
     pub writer: String,
     /// The directory in which it gets one of its own.
     pub target: Location,

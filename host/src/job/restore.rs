@@ -18,7 +18,7 @@ use super::local::Local;
 use super::migrate::{Migration, Migrations, apart};
 use super::prepare::Prepared;
 use super::settle::Settled;
-use super::states::{Occasion, compare};
+use super::states::{Occasion, compare, kept_since};
 
 /// What an attempt begins with: state by node and subtask, positions by node and split.
 #[derive(Default)]
@@ -178,16 +178,16 @@ impl Reader<'_> {
         }
         let files = Arc::new(files);
         let saved: Arc<[StateDescriptor]> = saved_as(part, component.descriptor()).into();
+        let kept: Arc<[StateDescriptor]> = kept_since(&point.manifest, part, &component.descriptor().states).into();
         let mut loads = Vec::new();
         for subtask in 0..prepared.plan.parallelism {
             let own = KeyGroups::of_subtask(subtask, prepared.plan.parallelism, prepared.plan.max_parallelism);
-            let (files, saved, component, migration) = (Arc::clone(&files), Arc::clone(&saved), Arc::clone(component), migration.cloned());
+            let (files, saved, states, migration) = (Arc::clone(&files), Arc::clone(&saved), Arc::clone(&kept), migration.cloned());
             let local = Arc::clone(local);
             // There is one for each subtask.
             let operator = whole.next().unwrap_or_default();
             loads.push(apart(move || {
-                let states = &component.descriptor().states;
-                let mut keyed = local.keyed(node, subtask, states)?;
+                let mut keyed = local.keyed(node, subtask, &states)?;
                 let files = files.iter().filter(|file| file.head().groups.overlaps(own));
                 // What is to be written anew as a whole is in memory.
                 if keyed.is_backed() && migration.is_none() && !anew {
@@ -196,7 +196,7 @@ impl Reader<'_> {
                 } else {
                     load(&mut keyed, files, own, &saved)?;
                 }
-                let mut state = SubtaskState { keyed, operator, places: Arrangement::new(states).places };
+                let mut state = SubtaskState { keyed, operator, places: Arrangement::new(&states).places };
                 migration.map_or(Ok(()), |migration| migration.rewrite(&mut state))?;
                 if anew {
                     state.save_anew();

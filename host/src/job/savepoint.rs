@@ -11,7 +11,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::checkpoint::manifest::{Manifest, Trigger};
 use crate::checkpoint::paths;
-use crate::checkpoint::store::{Contents, Saved, Store, Target, canonical};
+use crate::checkpoint::store::{Contents, Saved, Store, Target, canonical, job_of};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::wasm::Component;
@@ -120,13 +120,13 @@ impl Controller {
             return order.refuse(error);
         }
         let (store, job, trigger_id) = (self.store.clone(), self.prepared.plan.name.clone(), order.trigger_id.clone());
-        let (dir, then) = (order.target.clone(), order.then);
+        let (dir, then, id) = (order.target.clone(), order.then, job_of(&order.writer).to_owned());
         self.savepoints.asked.push(Asked { order, stage: Stage::Opening });
         self.tasks.spawn(async move {
             let opened = async {
                 let target = store.savepoint_target(&dir).await?;
                 // One that is asked for again because the answer was lost. A job that is to stop has gone on since.
-                let found = if then == Then::GoOn { target.find(&job, &trigger_id).await? } else { None };
+                let found = if then == Then::GoOn { target.find(&job, &id, &trigger_id).await? } else { None };
                 Ok(found.map_or(Opened::Target(target), Opened::There))
             };
             let opened = opened.await;

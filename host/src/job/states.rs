@@ -1,5 +1,6 @@
 //! What is kept of an operator's states, compared with what a component declares: at a restore and at a swap.
 
+use crate::checkpoint::manifest::{Manifest, OperatorPart};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, Schema, StateDescriptor};
 
@@ -45,6 +46,14 @@ impl Occasion {
             Occasion::Swap => "declare it as it was; the job goes on with the component that it has",
         }
     }
+}
+
+/// The states that a component declares, as they are kept since a checkpoint: what had expired when it was committed stays so.
+pub(super) fn kept_since(manifest: &Manifest, part: &OperatorPart, declared: &[StateDescriptor]) -> Vec<StateDescriptor> {
+    let created = humantime::parse_rfc3339_weak(&manifest.created).ok();
+    let created = created.and_then(|created| created.duration_since(std::time::UNIX_EPOCH).ok());
+    let created = created.map_or(i64::MIN, |created| i64::try_from(created.as_millis()).unwrap_or(i64::MAX));
+    declared.iter().map(|state| state.after(&part.states, created)).collect()
 }
 
 /// A state that is there must still be declared, as what it is but for its values; a newly declared one begins empty. Returns those whose

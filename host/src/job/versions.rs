@@ -3,31 +3,71 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::manifest::ComponentFacts;
+use crate::checkpoint::manifest::{ComponentFacts, Manifest};
 use crate::checkpoint::pending::OperatorFacts;
 use crate::dataflow::Version;
-use crate::plan::Plan;
+use crate::plan::{Plan, StateDescriptor, Ttl};
 use crate::state::Arrangement;
 use crate::wasm::Component;
+
+use super::states::kept_since;
 
 /// By node the versions of its operator, each with its first epoch, the oldest first; none of a node that is no operator.
 pub(super) struct Versions(Vec<Vec<(u64, Version)>>);
 
 impl Versions {
-    /// What an attempt begins with.
-    pub(super) fn new(components: &[Option<Arc<Component>>]) -> Self {
-        let first = |component: &Arc<Component>| {
-            let arrangement = Arrangement::new(&component.descriptor().states);
-            (0, Version { component: Arc::clone(component), arrangement })
+    /// What an attempt begins with, from a checkpoint if it was restored from one.
+    pub(super) fn new(plan: &Plan, components: &[Option<Arc<Component>>], restored: Option<&Manifest>) -> Self {
+        let first = |node: usize, component: &Arc<Component>| {
+            let states = &component.descriptor().states;
+            let part = restored
+                .and_then(|manifest| manifest.operators.iter().find(|part| part.uid == plan.nodes[node].uid).map(|part| (manifest, part)));
+            let states = part.map_or_else(|| states.clone(), |(manifest, part)| kept_since(manifest, part, states));
+            (0, Version { component: Arc::clone(component), arrangement: Arrangement::new(&states) })
         };
-        Versions(components.iter().map(|component| component.iter().map(first).collect()).collect())
+        let versions =
+            |(node, component): (usize, &Option<Arc<Component>>)| component.iter().map(|component| first(node, component)).collect();
+        Versions(components.iter().enumerate().map(versions).collect())
     }
 
-    /// From `epoch` on an operator runs another one, whatever was said of that time before.
-    pub(super) fn replace(&mut self, node: usize, epoch: u64, version: Version) {
+    /// From `epoch` on an operator runs another one, whatever was said of that time before: it takes over at `now`, or later.
+    pub(super) fn replace(&mut self, node: usize, epoch: u64, version: Version, now: i64) {
         let versions = &mut self.0[node];
+        versions.push((epoch, version));
+        Self::keep_expired(versions, now);
+        let (_, version) = versions.pop().expect("it was put there");
         versions.retain(|(first, _)| *first < epoch);
         versions.push((epoch, version));
+    }
+
+    /// In one of its subtasks what an operator runs now has taken over at `now` from what it ran before.
+    pub(super) fn took_over(&mut self, node: usize, now: i64) {
+        Self::keep_expired(&mut self.0[node], now);
+    }
+
+    /// What has expired by `now` with the version before the newest one stays so.
+    fn keep_expired(versions: &mut [(u64, Version)], now: i64) {
+        if let [.., (_, before), (_, newest)] = versions {
+            let states = newest.arrangement.states.iter().map(|state| state.after(&before.arrangement.states, now));
+            newest.arrangement.states = states.collect();
+        }
+    }
+
+    /// The states of an operator for whoever leaves out what has expired: each lives as long as it does with any version that the job may
+    /// still go on with.
+    pub(super) fn longest_lived(&self, plan: &Plan, operator: &str) -> Vec<StateDescriptor> {
+        let versions = plan.nodes.iter().position(|node| node.uid == operator).map_or(&[][..], |node| &self.0[node]);
+        let Some((_, newest)) = versions.last() else { return Vec::new() };
+        let same = |state: &StateDescriptor| {
+            let states =
+                versions.iter().filter_map(|(_, version)| version.arrangement.states.iter().find(|other| other.name == state.name));
+            states.filter_map(|other| other.ttl).map(|ttl| ttl.ms).max()
+        };
+        let longest = |state: &StateDescriptor| {
+            let ttl = state.ttl.map(|ttl| Ttl { ms: same(state).map_or(ttl.ms, |ms| ms.max(ttl.ms)), ..ttl });
+            StateDescriptor { ttl, ..state.clone() }
+        };
+        newest.arrangement.states.iter().map(longest).collect()
     }
 
     /// The checkpoint that ends `epoch` is committed, and nothing more is written down of epochs before: lets go of what ran in those only.

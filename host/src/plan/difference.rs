@@ -191,7 +191,7 @@ mod tests {
         let value = state(StateKind::Value, "postcard:{a:u8}");
         let tell = |new: StateDescriptor| value.difference(&new, "there", "now");
         assert_eq!(tell(state(StateKind::List, "text")), "is of kind value there and list now");
-        let mortal = StateDescriptor { ttl: Some(Ttl { ms: 1, from: TtlFrom::Write }), ..value.clone() };
+        let mortal = StateDescriptor { ttl: Some(Ttl::new(1, TtlFrom::Write)), ..value.clone() };
         assert_eq!(tell(mortal), "has no time to live there and a time to live now");
         let newer = StateDescriptor { version: 2, ..state(StateKind::Value, "postcard:{a:u8,b:u8}") };
         let expected = "has schema postcard:{a:u8} (version 1) there and postcard:{a:u8,b:u8} (version 2) now: field `b` was added: u8";

@@ -44,6 +44,23 @@ pub struct Ttl {
     pub ms: u64,
     /// From when on they count.
     pub from: TtlFrom,
+    /// What was stamped no later than then, in milliseconds since the Unix epoch, has expired whatever `ms` says: it had when that was made
+    /// longer. No component says so, but the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub past: Option<i64>,
+}
+
+impl Ttl {
+    /// So many milliseconds.
+    pub fn new(ms: u64, from: TtlFrom) -> Self {
+        Ttl { ms, from, past: None }
+    }
+
+    /// How long values live from `now` on that have lived as long as `before` says: what had expired stays so.
+    pub fn after(self, before: Ttl, now: i64) -> Self {
+        let expired = (self.ms > before.ms).then(|| now.saturating_sub_unsigned(before.ms));
+        Ttl { past: self.past.max(before.past).max(expired), ..self }
+    }
 }
 
 /// A state that an operator declares.
@@ -141,7 +158,7 @@ impl StateDescriptor {
         let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut more = Vec::new();
         more.extend(self.field_schema.as_ref().map(|schema| fact(FIELD_SCHEMA, &schema.0)));
-        if let Some(Ttl { ms, from }) = self.ttl {
+        if let Some(Ttl { ms, from, .. }) = self.ttl {
             more.extend([fact(TTL_MS, &ms.to_string()), fact(TTL_FROM, from.name())]);
         }
         more
@@ -162,7 +179,7 @@ impl StateDescriptor {
             match name.as_str() {
                 TTL_MS => {
                     let ms = value.parse().ok().filter(|&ms| ms > 0).ok_or_else(unfit)?;
-                    self.ttl = Some(Ttl { ms, from: TtlFrom::Write });
+                    self.ttl = Some(Ttl::new(ms, TtlFrom::Write));
                 }
                 TTL_FROM => {
                     let known = [TtlFrom::Write, TtlFrom::Access].into_iter().find(|from| from.name() == value);
@@ -186,6 +203,13 @@ impl StateDescriptor {
             (false, true) => Err(format!("`{FIELD_SCHEMA}` is for maps and broadcast state only")),
             _ => Ok(self),
         }
+    }
+
+    /// The state as it is kept from `now` on where there were others before, of the same names: what had expired stays so.
+    pub fn after(&self, before: &[StateDescriptor], now: i64) -> Self {
+        let before = before.iter().find(|before| before.name == self.name).and_then(|before| before.ttl);
+        let ttl = self.ttl.map(|ttl| before.map_or(ttl, |before| ttl.after(before, now)));
+        StateDescriptor { ttl, ..self.clone() }
     }
 
     /// Whether what is kept of `self` can be read as `other`: kind, schemas and version are the same, and both have a time to live or
@@ -217,7 +241,7 @@ mod tests {
     fn what_is_told_is_told_again() {
         let field_schema = Some(Schema("u64".into()));
         for kind in StateKind::ALL {
-            for ttl in [None, Some(Ttl { ms: 1, from: TtlFrom::Write }), Some(Ttl { ms: u64::MAX, from: TtlFrom::Access })] {
+            for ttl in [None, Some(Ttl::new(1, TtlFrom::Write)), Some(Ttl::new(u64::MAX, TtlFrom::Access))] {
                 let ttl = ttl.filter(|_| kind.is_keyed());
                 let field_schema = field_schema.clone().filter(|_| kind.has_fields());
                 let whole = StateDescriptor { field_schema, ttl, ..state(kind) };
@@ -225,7 +249,7 @@ mod tests {
                 assert_eq!(StateKind::named(kind.name()), Some(kind));
             }
         }
-        assert_eq!(told(StateKind::Value, &[("ttl-ms", "5")]).unwrap().ttl, Some(Ttl { ms: 5, from: TtlFrom::Write }));
+        assert_eq!(told(StateKind::Value, &[("ttl-ms", "5")]).unwrap().ttl, Some(Ttl::new(5, TtlFrom::Write)));
     }
 
     #[test]
@@ -252,7 +276,7 @@ mod tests {
 
     #[test]
     fn only_how_long_values_live_may_change() {
-        let mortal = |ms, from| StateDescriptor { ttl: Some(Ttl { ms, from }), ..state(StateKind::List) };
+        let mortal = |ms, from| StateDescriptor { ttl: Some(Ttl::new(ms, from)), ..state(StateKind::List) };
         assert!(mortal(1, TtlFrom::Write).is_kept_as(&mortal(2, TtlFrom::Access)));
         assert!(!mortal(1, TtlFrom::Write).is_kept_as(&state(StateKind::List)));
         assert!(!state(StateKind::List).is_kept_as(&mortal(1, TtlFrom::Write)));

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::data_dir::unusable;
 use super::savepoints::Saving;
 use super::state::{Fault, JobState};
-use super::swap::Intended;
+use super::swap::{Intended, TakenBack};
 use super::unfinished::Unfinished;
 use crate::clock;
 use crate::config::{self, Defaults, Overrides};
@@ -30,6 +30,9 @@ const FILE: &str = "job.json";
 pub(super) struct Deployment {
     pub(super) format: u32,
     pub(super) name: String,
+    /// What tells the job from others of its name, on other hosts or before it was forgotten.
+    #[serde(default = "new_id")]
+    pub(super) id: String,
     /// Where the job file lay; paths in it count from there.
     pub(super) file: PathBuf,
     /// The job file.
@@ -51,6 +54,9 @@ pub(super) struct Deployment {
     /// A swap of which it is not known what has come of it.
     #[serde(default)]
     pub(super) swap: Option<Intended>,
+    /// The last component that was taken back.
+    #[serde(default)]
+    pub(super) taken_back: Option<TakenBack>,
     /// How it has ended, once it has.
     pub(super) ended: Option<Ended>,
     /// For what the job file leaves out. They are the host's own and not written down with the job.
@@ -124,12 +130,17 @@ pub struct Ended {
     pub summary: Option<serde_json::Value>,
 }
 
+fn new_id() -> String {
+    format!("{:016x}", clock::entropy())
+}
+
 impl Deployment {
     /// A job that is to run from now on.
     pub(super) fn new(plan: &Plan, text: String, parallelism: Option<u16>, begin: Begin, deployed: String) -> Self {
         Deployment {
             format: FORMAT,
             name: plan.name.clone(),
+            id: new_id(),
             file: plan.file.clone(),
             text,
             parallelism,
@@ -140,6 +151,7 @@ impl Deployment {
             saving: None,
             unfinished: Vec::new(),
             swap: None,
+            taken_back: None,
             ended: None,
             defaults: Defaults::default(),
         }
@@ -170,6 +182,7 @@ impl Deployment {
         Deployment {
             format: FORMAT,
             name: name.into(),
+            id: new_id(),
             file: PathBuf::new(),
             text: String::new(),
             parallelism: None,
@@ -188,6 +201,7 @@ impl Deployment {
             saving: None,
             unfinished: Vec::new(),
             swap: None,
+            taken_back: None,
             ended: Some(Ended { state: JobState::Failed, time: clock::wall_text(), error: Some(Fault::from(error)), summary: None }),
             defaults: Defaults::default(),
         }

@@ -20,7 +20,7 @@ pub enum Happened {
     Deployed,
     /// An attempt has begun.
     Began,
-    /// An attempt has failed, and another follows.
+    /// An attempt has failed, or could not go on after a savepoint that was refused, and another follows.
     Restarting,
     /// A checkpoint has failed, and the attempt goes on.
     Degraded,

@@ -13,7 +13,7 @@ use super::event::{Event, Happened};
 use super::journal::Journal;
 use super::savepoints::Savepoints;
 use super::state::JobState;
-use super::swap::{SwapCounts, TakenBack};
+use super::swap::SwapCounts;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Metrics, Order, Progress, SwapReport};
@@ -62,8 +62,6 @@ pub(super) struct Live {
     /// It was told to stop only to begin again.
     pub(super) begins_again: bool,
     pub(super) swaps: SwapCounts,
-    /// The last component that has failed after a swap.
-    pub(super) taken_back: Option<TakenBack>,
     /// What has come of a swap whose component is on probation.
     pub(super) swapped: Option<SwapReport>,
 }
@@ -88,7 +86,6 @@ impl Live {
             orders: None,
             begins_again: false,
             swaps: SwapCounts::default(),
-            taken_back: None,
             swapped: None,
         };
         // If it can't be understood any more, the job fails when it begins.
@@ -216,7 +213,8 @@ impl Job {
         self.require_end()?;
         let mut current = self.deployment();
         self.require_no_savepoint()?;
-        deployment.unfinished = current.unfinished.clone();
+        let Deployment { id, unfinished, taken_back, .. } = current.clone();
+        deployment = Deployment { id, unfinished, taken_back, ..deployment };
         deployment.write(&self.dir)?;
         *self.live() = Live::new(&deployment);
         *current = deployment;

@@ -153,7 +153,7 @@ impl Job {
             return if asked.is(&target, &wanted) { Ok(asked.trigger_id.clone()) } else { Err(taken().help("ask by another name")) };
         }
         let (reply, told) = oneshot::channel();
-        let (writer, SavepointWanted { with_components, then, .. }) = (format!("{:016x}\n", clock::entropy()), wanted);
+        let (writer, SavepointWanted { with_components, then, .. }) = (format!("{} {:016x}\n", deployment.id, clock::entropy()), wanted);
         let order = SavepointOrder { trigger_id: trigger_id.clone(), writer: writer.clone(), target, with_components, then, reply };
         let of_ended = deployment.ended.as_ref().is_some_and(|ended| matches!(ended.state, JobState::Finished | JobState::Stopped));
         let asked =
@@ -270,7 +270,7 @@ fn save_ended(job: &Job, deployment: &Deployment, order: SavepointOrder, around:
 pub(super) fn is_saved(deployment: &Deployment, saving: &Saving) -> Result<bool> {
     let plan = deployment.plan(|_| std::path::PathBuf::new())?;
     let target = saving.target.parse().map_err(|reason| Error::new(Kind::Internal, format!("`{}`: {reason}", saving.target)))?;
-    Ok(job::block_on(job::find_savepoint(&plan, &target, &saving.trigger_id))?.is_some())
+    Ok(job::block_on(job::find_savepoint(&plan, &deployment.id, &target, &saving.trigger_id))?.is_some())
 }
 
 /// The directory that is meant.

@@ -110,7 +110,7 @@ impl Job {
             return Err(Error::new(Kind::Conflict, message).help("its newest checkpoint decides which component it goes on with"));
         };
         if !dry_run && !answer.as_ref().is_ok_and(|report| report.outcome == SwapOutcome::Swapped) {
-            self.strike_out(|intended| intended == swap, false);
+            self.strike_out(|intended| intended == swap, false, None);
         }
         answer
     }
@@ -150,16 +150,27 @@ impl Job {
 
     /// It is known what has come of the swap to a component: it stays or not.
     pub(super) fn swap_is_over(&self, to: &ComponentFacts, stays: bool) {
-        self.strike_out(|intended| intended.to.digest == to.digest, stays);
+        self.strike_out(|intended| intended.to.digest == to.digest, stays, None);
     }
 
-    fn strike_out(&self, is_it: impl Fn(&Intended) -> bool, stays: bool) {
+    /// A component was taken back.
+    pub(super) fn swap_failed(&self, failed: TakenBack) {
+        let digest = failed.component.digest.clone();
+        self.strike_out(|intended| intended.to.digest == digest, false, Some(failed));
+    }
+
+    fn strike_out(&self, is_it: impl Fn(&Intended) -> bool, stays: bool, failed: Option<TakenBack>) {
         let mut deployment = self.deployment();
-        let Some(swap) = deployment.swap.clone().filter(is_it) else { return };
-        let mut changed = Deployment { swap: None, ..deployment.clone() };
-        if stays {
-            changed.components.insert(swap.operator, swap.to.digest);
+        let swap = deployment.swap.clone().filter(is_it);
+        if swap.is_none() && failed.is_none() {
+            return;
         }
+        let mut changed = deployment.clone();
+        if let Some(swap) = swap {
+            changed.swap = None;
+            changed.components.extend(stays.then_some((swap.operator, swap.to.digest)));
+        }
+        changed.taken_back = failed.or(changed.taken_back);
         if let Err(error) = self.change(&mut deployment, changed) {
             // Then it is found out once more when the host is started the next time.
             tracing::error!("what has come of a swap can't be written down: {error}");

@@ -60,7 +60,7 @@ pub struct JobDetails {
     pub swap: Option<Intended>,
     /// How far its migration has come, while it is under way.
     pub migration: Option<MigrationProgress>,
-    /// The last component that was taken back in this host's process.
+    /// The last component that was taken back since the job was first deployed.
     pub taken_back: Option<TakenBack>,
     /// Its nodes, in topological order.
     pub nodes: Vec<NodeView>,
@@ -260,7 +260,7 @@ impl Job {
             swaps: live.swaps,
             swap: deployment.swap,
             migration: live.progress.migration,
-            taken_back: live.taken_back.clone(),
+            taken_back: deployment.taken_back,
             nodes: live.node_views(),
             last_error: live.last_error.clone(),
             ended: deployment.ended,

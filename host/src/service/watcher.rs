@@ -21,7 +21,10 @@ impl Observer for Watcher {
         }
         // What is written down is locked before where it stands.
         match notice {
-            Notice::TakenBack { component, .. } => self.0.swap_is_over(component, false),
+            Notice::TakenBack { operator, component, reason } => {
+                let (operator, component, reason) = (operator.clone(), component.clone(), reason.clone());
+                self.0.swap_failed(TakenBack { operator, component, reason, time: clock::wall_text() });
+            }
             Notice::Kept { component, .. } => self.0.swap_is_over(component, true),
             _ => {}
         }
@@ -40,6 +43,8 @@ impl Observer for Watcher {
                 live.last_error = Some(error.clone());
                 live.enter(JobState::Restarting);
             }
+            // It is no failure of the job's.
+            Notice::BeginningAgain { .. } => live.enter(JobState::Restarting),
             Notice::Lingering { error, .. } => live.last_error = error.clone().or(live.last_error.take()),
             Notice::Degraded { health, .. } => {
                 live.progress.health = health.clone();
@@ -53,11 +58,7 @@ impl Observer for Watcher {
                 live.swaps.done += 1;
                 live.swapped = Some((**report).clone());
             }
-            Notice::TakenBack { operator, component, reason } => {
-                live.swaps.taken_back += 1;
-                let (operator, component, reason) = (operator.clone(), component.clone(), reason.clone());
-                live.taken_back = Some(TakenBack { operator, component, reason, time: clock::wall_text() });
-            }
+            Notice::TakenBack { .. } => live.swaps.taken_back += 1,
             Notice::Kept { .. }
             | Notice::Unchecked
             | Notice::InMemory
@@ -88,7 +89,7 @@ impl Observer for Watcher {
 fn happened(notice: &Notice) -> Option<Happened> {
     match notice {
         Notice::Starting { .. } | Notice::Resuming { .. } => Some(Happened::Began),
-        Notice::Restarting { .. } => Some(Happened::Restarting),
+        Notice::Restarting { .. } | Notice::BeginningAgain { .. } => Some(Happened::Restarting),
         Notice::Degraded { .. } => Some(Happened::Degraded),
         Notice::Healthy { .. } => Some(Happened::Healthy),
         Notice::Swapped { .. } => Some(Happened::Swapped),

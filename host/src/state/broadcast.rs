@@ -10,7 +10,7 @@ use std::ops::Bound;
 use rpds::RedBlackTreeMapSync;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::keyed::Cells;
+use super::keyed::{Cells, PER_VALUE};
 use super::rewrite::{Unwritten, rewrite_each};
 use crate::plan::{StateDescriptor, StateKind};
 use crate::record::Column;
@@ -89,10 +89,13 @@ impl BroadcastMap {
         self.entries.insert_mut(field.into(), value.into());
     }
 
-    fn remove(&mut self, field: &[u8]) {
+    /// Returns how many bytes that were, as what a call changes is counted.
+    fn remove(&mut self, field: &[u8]) -> usize {
+        let bytes = self.entries.get(field).map_or(0, |value| field.len() + value.len() + PER_VALUE);
         if self.forget(field) {
             self.entries.remove_mut(field);
         }
+        bytes
     }
 
     /// Takes what the field has out of the digest, if it is there.
@@ -165,10 +168,10 @@ impl BroadcastState {
         entries.for_each(|(field, value)| map.put(field, value));
     }
 
-    /// Removes fields.
-    pub fn remove<'a>(&mut self, state: usize, fields: impl Iterator<Item = &'a [u8]>) {
-        let Some(map) = self.before_write(state) else { return };
-        fields.for_each(|field| map.remove(field));
+    /// Removes fields. Returns how many bytes that were, as what a call changes is counted.
+    pub fn remove<'a>(&mut self, state: usize, fields: impl Iterator<Item = &'a [u8]>) -> usize {
+        let Some(map) = self.before_write(state) else { return 0 };
+        fields.map(|field| map.remove(field)).sum()
     }
 
     fn before_write(&mut self, state: usize) -> Option<&mut BroadcastMap> {

@@ -12,6 +12,9 @@ use super::undo::Undo;
 use crate::plan::{StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::{Batch, Column, hash_key, key_group, slice};
 
+/// What a value counts besides its bytes, where what a call changes is counted.
+pub const PER_VALUE: usize = 16;
+
 /// One cell for each slot that was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Cells {
@@ -35,6 +38,10 @@ pub struct KeyedState {
     pub(super) mark: Mark,
     pub(super) freezer: Freezer,
     pub(super) undo: Undo,
+    /// Bytes that the call at hand has removed, or stamped anew by reading them, since that was last asked for,
+    pub(super) taken: usize,
+    /// and how many it may.
+    pub(super) most_taken: usize,
     pub(super) sweeper: Sweeper,
     /// Room that is used again in every call.
     pub(super) found: Vec<u32>,
@@ -52,14 +59,16 @@ impl KeyedState {
             mark: 1,
             freezer: Freezer::default(),
             undo: Undo::default(),
+            taken: 0,
+            most_taken: usize::MAX,
             sweeper: Sweeper::new(states),
             found: Vec::new(),
             entries: Entries::default(),
         }
     }
 
-    /// Has room for `states`, of which those that are there stand first and as they are but for how long their values live.
-    pub(super) fn arrange(&mut self, states: &[StateDescriptor]) {
+    /// Has room for `states`, of which those that are there stand first and as they are but for how long their values live from `now` on.
+    pub(super) fn arrange(&mut self, states: &[StateDescriptor], now: i64) {
         debug_assert!(!self.is_dirty(), "components change between calls");
         let new = states.get(self.tables.len()..).unwrap_or_default();
         self.tables.extend(new.iter().map(Table::new));
@@ -67,7 +76,11 @@ impl KeyedState {
             // What lies there keeps its number; only a fill needs the order of names. Descriptors have far fewer states than a u16 counts.
             below.numbers.extend(below.numbers.len() as u16..self.tables.len() as u16);
         }
-        self.tables.iter_mut().zip(states).for_each(|(table, state)| table.ttl = state.ttl);
+        // No call has seen anything expire that has not by then.
+        let now = now.max(self.now);
+        for (table, state) in self.tables.iter_mut().zip(states) {
+            table.ttl = state.ttl.map(|ttl| table.ttl.map_or(ttl, |before| ttl.after(before, now)));
+        }
         self.sweeper = Sweeper::new(states);
     }
 
@@ -75,6 +88,18 @@ impl KeyedState {
     /// if it goes backwards, they live longer by as much, and what had expired and was not yet removed is seen again.
     pub fn begin(&mut self, now: i64) {
         self.now = now;
+        self.taken = 0;
+    }
+
+    /// From now on a call that clears more bytes at once than that leaves off in the midst of it: it is to be undone.
+    pub fn limit_taken(&mut self, most: usize) {
+        self.most_taken = most;
+    }
+
+    /// How many bytes have been removed, or stamped anew by reading them, since the call began or this was last asked for: what is kept of
+    /// them to undo it. Each value counts for [`PER_VALUE`] more.
+    pub fn take_taken(&mut self) -> usize {
+        std::mem::take(&mut self.taken)
     }
 
     /// Values for the keys `which` of `call`, appended to `cells`.
@@ -123,19 +148,20 @@ impl KeyedState {
             return None;
         }
         if ttl.from == TtlFrom::Access {
-            self.touch(state, number);
+            self.touch(state, number, ttl);
         }
         ttl::fresh(self.tables[state].slots[number as usize].value(), ttl, self.now)
     }
 
     /// Stamps a value that was read; not for lists.
-    pub(super) fn touch(&mut self, state: usize, number: u32) {
-        let stamp = ttl::stamp(self.now);
+    pub(super) fn touch(&mut self, state: usize, number: u32, ttl: Ttl) {
+        let stamp = ttl::stamp(ttl, self.now);
         if self.tables[state].slots[number as usize].value().starts_with(&stamp) {
             return;
         }
         self.before_write(state, number);
         let slot = &mut self.tables[state].slots[number as usize];
+        self.taken += slot.value().len() + PER_VALUE;
         self.undo.replacing(state, number, slot);
         slot.value_mut()[..STAMP].copy_from_slice(&stamp);
     }
@@ -162,6 +188,9 @@ impl KeyedState {
             match self.look(state, hashed, hashed.0) {
                 NONE => {}
                 slot => self.remove(state, slot),
+            }
+            if self.taken > self.most_taken {
+                return;
             }
         }
     }
@@ -278,7 +307,7 @@ impl KeyedState {
     /// What values that are written now begin with.
     #[inline]
     pub(super) fn stamp(&self, state: usize) -> Option<Stamp> {
-        self.tables[state].ttl.map(|_| ttl::stamp(self.now))
+        self.tables[state].ttl.map(|ttl| ttl::stamp(ttl, self.now))
     }
 
     /// To be called before each change of a slot: notes that it is written, and saves what a waiting snapshot still needs of it.
@@ -316,7 +345,9 @@ impl KeyedState {
     }
 
     pub(super) fn remove(&mut self, state: usize, number: u32) {
-        if self.tables[state].slots[number as usize].live {
+        let slot = &self.tables[state].slots[number as usize];
+        if slot.live {
+            self.taken += slot.value().len() + PER_VALUE;
             self.replace(state, number, false, None, &[]);
         }
     }

@@ -1,7 +1,7 @@
 //! What [`KeyedState`] does with lists. Of a list with a time to live each element has its own: it begins with a stamp.
 
 use super::KeyedState;
-use super::keyed::key_at;
+use super::keyed::{PER_VALUE, key_at};
 use super::list;
 use super::table::NONE;
 use super::ttl;
@@ -93,7 +93,7 @@ impl KeyedState {
     fn touch_list(&mut self, state: usize, number: u32) {
         let table = &self.tables[state];
         let Some(ttl) = table.ttl else { return };
-        let stamp = ttl::stamp(self.now);
+        let stamp = ttl::stamp(ttl, self.now);
         let value = table.slots[number as usize].value();
         let fresh = || list::elements(value).filter_map(|element| Some((element, ttl::fresh(element, ttl, self.now)?)));
         if fresh().all(|(element, _)| element.starts_with(&stamp)) {
@@ -101,6 +101,7 @@ impl KeyedState {
         }
         let mut framed = Vec::with_capacity(value.len());
         fresh().for_each(|(_, element)| list::push(&[&stamp, element], |bytes| framed.extend_from_slice(bytes)));
+        self.taken += value.len() + PER_VALUE;
         self.replace(state, number, true, None, &framed);
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::KeyedState;
 use super::facts::Laid;
 use super::field;
-use super::keyed::{Cells, key_at};
+use super::keyed::{Cells, PER_VALUE, key_at};
 use super::table::{Hashed, NONE};
 use super::ttl;
 use crate::plan::TtlFrom;
@@ -147,8 +147,8 @@ impl KeyedState {
             values.push(value);
             read.push(number);
         }
-        if table.ttl.is_some_and(|ttl| ttl.from == TtlFrom::Access) {
-            read.into_iter().for_each(|number| self.touch(state, number));
+        if let Some(ttl) = table.ttl.filter(|ttl| ttl.from == TtlFrom::Access) {
+            read.into_iter().for_each(|number| self.touch(state, number, ttl));
         }
     }
 
@@ -176,14 +176,20 @@ impl KeyedState {
         let (hash_of_key, key) = key_at(call, key);
         field::push_key(key, &mut prefix);
         self.tables[state].order();
-        let mut below = Vec::new();
+        let (mut below, mut bytes, most) = (Vec::new(), 0, self.most_taken);
         self.visit_below(state, hash_of_key, &prefix, prefix.len(), |entry, facts, kept| {
+            bytes += kept.len() + PER_VALUE;
             below.push((entry.to_vec(), facts, kept.to_vec()));
-            true
+            bytes <= most
         });
         self.take_in(state, hash_of_key, below.into_iter());
         let slots: Vec<u32> = self.tables[state].ordered_with(&prefix).map(|(_, number)| number).collect();
-        slots.into_iter().for_each(|number| self.remove(state, number));
+        for number in slots {
+            self.remove(state, number);
+            if self.taken > most {
+                return;
+            }
+        }
     }
 
     /// Looks for entries, and has `work` deal with what was found: the index of the first field, the entries, and their slots.

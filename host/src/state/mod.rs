@@ -34,7 +34,7 @@ pub use broadcast::{BroadcastMap, BroadcastState, Maps};
 pub use change::{Change, ChangeKind, Changes};
 pub use cold::{Cold, ColdFault, LONGEST_PLACE, Take};
 pub use freeze::Slice;
-pub use keyed::{Cells, KeyedState};
+pub use keyed::{Cells, KeyedState, PER_VALUE};
 pub use list::elements;
 pub use listing::Keys;
 pub use lists::{LONGEST_LIST, ListTooLong};

@@ -57,9 +57,10 @@ impl SubtaskState {
         SubtaskState { keyed: KeyedState::new(states, max_parallelism), operator: OperatorState::new(states), places }
     }
 
-    /// Another component takes over, whose states stand as `arrangement` says. New ones begin empty. Never within a call.
-    pub fn arrange(&mut self, arrangement: &Arrangement) {
-        self.keyed.arrange(&arrangement.states);
+    /// Another component takes over at `now`, in milliseconds since the Unix epoch, whose states stand as `arrangement` says. New ones begin
+    /// empty. Never within a call.
+    pub fn arrange(&mut self, arrangement: &Arrangement, now: i64) {
+        self.keyed.arrange(&arrangement.states, now);
         self.operator.arrange(&arrangement.states);
         self.places = Arc::clone(&arrangement.places);
     }

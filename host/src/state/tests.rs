@@ -25,7 +25,7 @@ fn declare() -> Vec<StateDescriptor> {
     let mut states = Vec::new();
     for (suffix, from) in [("", None), ("-write", Some(TtlFrom::Write)), ("-access", Some(TtlFrom::Access))] {
         for (name, kind) in [("value", StateKind::Value), ("list", StateKind::List), ("map", StateKind::Map)] {
-            let ttl = from.map(|from| Ttl { ms: TTL, from });
+            let ttl = from.map(|from| Ttl::new(TTL, from));
             let field_schema = (kind == StateKind::Map).then(|| Schema("bytes".into()));
             states.push(StateDescriptor { ttl, field_schema, ..StateDescriptor::new(format!("{name}{suffix}"), kind, Schema::text(), 1) });
         }
@@ -251,7 +251,7 @@ impl Oracle {
             }
             Step::Sweep => return state.sweep(),
             Step::Arrange => {
-                state.arrange(&arranged());
+                state.arrange(&arranged(), self.now);
                 // The new state is empty, and takes what is put there; it is taken back, so that nobody else need know of it.
                 for value in [None, Some(b"x".to_vec())] {
                     let mut cells = Cells::default();

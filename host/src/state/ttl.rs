@@ -3,6 +3,9 @@
 //!
 //! Whoever calls tells the time. It is taken as it is told: if it goes backwards, values live longer by as much, and what had expired
 //! and is still in memory or in files is seen again.
+//!
+//! Where another component has a state's values live longer, what has expired stays so, wherever something of it is left: up to which stamp
+//! that is goes with the state from then on, in memory and in manifests.
 
 use super::list;
 use crate::plan::{StateKind, Ttl};
@@ -13,9 +16,11 @@ pub(super) const STAMP: usize = 8;
 /// A stamp.
 pub(super) type Stamp = [u8; STAMP];
 
+/// What is written at `now` is stamped with. If time has gone backwards since values live longer, they still live.
 #[inline]
-pub(super) fn stamp(time: i64) -> Stamp {
-    time.to_le_bytes()
+pub(super) fn stamp(ttl: Ttl, now: i64) -> Stamp {
+    let first = ttl.past.map_or(now, |past| past.saturating_add(1));
+    now.max(first).to_le_bytes()
 }
 
 /// When something was stamped, and what follows the stamp. What has none, which nobody writes, was stamped long ago.
@@ -30,7 +35,7 @@ pub(super) fn split(stamped: &[u8]) -> (i64, &[u8]) {
 /// Whether what was stamped at `time` has expired.
 #[inline]
 pub(super) fn is_past(time: i64, ttl: Ttl, now: i64) -> bool {
-    time.saturating_add_unsigned(ttl.ms) <= now
+    time.saturating_add_unsigned(ttl.ms) <= now || ttl.past.is_some_and(|past| time <= past)
 }
 
 /// What is stamped, if it has not expired.

@@ -98,9 +98,10 @@ impl Guest {
         facts: Facts,
         limits: Limits,
         deadline: Deadline,
-        state: SubtaskState,
+        mut state: SubtaskState,
         outputs: Vec<Outbox>,
     ) -> Self {
+        state.keyed.limit_taken(usize::try_from(limits.written).unwrap_or(usize::MAX));
         // Deterministic for each attempt: a run can be repeated, and two attempts don't draw the same numbers.
         let seed = facts.context.iter().fold(0, |seed, (name, value)| hash_key(format!("{seed} {name}={value}").as_bytes()));
         Guest {
@@ -243,9 +244,17 @@ impl Guest {
         count(&self.emitted, bytes, self.limits.emitted).ok_or(Exceeded(Limit::Emitted))
     }
 
-    /// Counts bytes that a call writes into state.
+    /// Counts bytes of state that a call writes.
     pub(super) fn count_written(&self, bytes: usize) -> Result<(), Exceeded> {
         count(&self.written, bytes, self.limits.written).ok_or(Exceeded(Limit::Written))
+    }
+
+    /// Counts bytes of state that a call has removed, or stamped anew by reading them, since the last time.
+    pub(super) fn count_taken(&self, state: &mut KeyedState) -> Result<(), Exceeded> {
+        match state.take_taken() {
+            0 => Ok(()),
+            taken => self.count_written(taken),
+        }
     }
 
     /// Checks how many bytes of state are read at once.

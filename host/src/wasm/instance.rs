@@ -204,9 +204,9 @@ impl Instance {
         self.runner.transact(Phase::Close, &mut Batch::default(), closed)
     }
 
-    /// The calls that follow are its last ones, and are not interrupted.
+    /// The calls that follow are its last ones. Where they are interrupted, they have a little longer to end by themselves.
     pub fn begin_to_end(&mut self) {
-        self.runner.guest().wasi.deadline.ignore_interrupts();
+        self.runner.guest().wasi.deadline.begin_to_end();
     }
 
     /// Limits the time of the calls that follow, instead of the limit that it was opened with.

@@ -20,6 +20,8 @@ pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// Ticks in which a call that is interrupted may still end by itself: most do, and their instances can then be closed as at any end.
 const GRACE: u64 = 5;
+/// The same for an instance's last calls. They begin when the interrupt has come already, and are to have their say on a busy machine too.
+const LAST_GRACE: u64 = 50;
 
 /// Bytes of one value in state, or of one element of a list.
 pub(super) const STATE_VALUE: usize = 16 << 20;
@@ -42,7 +44,7 @@ pub enum Limit {
     Time,
     /// Bytes that a call emits.
     Emitted,
-    /// Bytes of state that a call writes.
+    /// Bytes of state that a call writes, removes, or stamps by reading them.
     Written,
     /// Bytes of state that a read returns.
     Read,
@@ -69,7 +71,7 @@ impl Limit {
             Limit::Memory => ("used more than its memory limit of", bytes(limits.memory)),
             Limit::Time => ("ran longer than its time limit of", humantime::format_duration(limits.time).to_string()),
             Limit::Emitted => ("emitted more in one call than its limit of", bytes(limits.emitted)),
-            Limit::Written => ("wrote more state in one call than its limit of", bytes(limits.written)),
+            Limit::Written => ("changed more state in one call than its limit of", bytes(limits.written)),
             Limit::Read => ("asked for more state at once than its limit of", bytes(limits.read)),
             Limit::Metrics => ("counts under more names than its limit of", limits.metrics.to_string()),
         };
@@ -147,16 +149,25 @@ impl Ticks {
 
 /// Ends the calls of the instances that share it, wherever they are.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt {
+    due: Arc<AtomicBool>,
+    /// That of which it is a part.
+    whole: Option<Arc<AtomicBool>>,
+}
 
 impl Interrupt {
     /// Ends the calls at hand, and those that follow, unless they end by themselves within a moment.
     pub fn interrupt(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.due.store(true, Ordering::Relaxed);
+    }
+
+    /// One for some instances, which this one ends with all others.
+    pub fn part(&self) -> Interrupt {
+        Interrupt { due: Arc::default(), whole: Some(Arc::clone(&self.due)) }
     }
 
     fn is_due(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.due.load(Ordering::Relaxed) || self.whole.as_ref().is_some_and(|whole| whole.load(Ordering::Relaxed))
     }
 }
 
@@ -166,13 +177,15 @@ pub(super) struct Deadline {
     ticks: Ticks,
     at: u64,
     interrupt: Interrupt,
+    /// Ticks that a call has after that.
+    grace: u64,
     /// When the call at hand was interrupted.
     interrupted: Option<u64>,
 }
 
 impl Deadline {
     pub(super) fn new(ticks: Ticks, interrupt: Interrupt) -> Self {
-        Deadline { ticks, at: u64::MAX, interrupt, interrupted: None }
+        Deadline { ticks, at: u64::MAX, interrupt, grace: GRACE, interrupted: None }
     }
 
     /// Begins a call that may last `allowed` ticks.
@@ -181,9 +194,9 @@ impl Deadline {
         self.interrupted = None;
     }
 
-    /// From now on nobody interrupts calls; the limit of time still counts.
-    pub(super) fn ignore_interrupts(&mut self) {
-        self.interrupt = Interrupt::default();
+    /// The calls from now on are the last ones.
+    pub(super) fn begin_to_end(&mut self) {
+        self.grace = LAST_GRACE;
     }
 
     /// Whether the call is not to end by its own fault.
@@ -194,7 +207,7 @@ impl Deadline {
     /// Whether the call is to end: it has lasted too long, or was interrupted and has not ended by itself since.
     pub(super) fn is_over(&mut self) -> bool {
         let now = self.ticks.now();
-        now >= self.at || self.is_interrupted() && now >= *self.interrupted.get_or_insert(now) + GRACE
+        now >= self.at || self.is_interrupted() && now >= *self.interrupted.get_or_insert(now) + self.grace
     }
 }
 

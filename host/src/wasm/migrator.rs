@@ -21,6 +21,7 @@ pub struct Migrator {
     component: Arc<Component>,
     operator: String,
     limits: Limits,
+    interrupt: Interrupt,
     /// None before the first call, and after one that trapped.
     instance: Option<(Runner, Function<'static>)>,
 }
@@ -28,12 +29,13 @@ pub struct Migrator {
 type Function<'a> = TypedFunc<(u32, u32, &'a str, ColumnIn<'a>), (Result<ColumnReturned, String>,)>;
 
 impl Migrator {
-    /// One for the component of `operator`, each of whose calls keeps within `limits`; none if it has no migrations.
-    pub fn new(component: &Arc<Component>, operator: &str, limits: Limits) -> Option<Migrator> {
+    /// One for the component of `operator`, each of whose calls keeps within `limits` and ends with `interrupt`; none if it has no migrations.
+    pub fn new(component: &Arc<Component>, operator: &str, limits: Limits, interrupt: Interrupt) -> Option<Migrator> {
         component.descriptor().migration.then(|| Migrator {
             component: Arc::clone(component),
             operator: operator.into(),
             limits,
+            interrupt,
             instance: None,
         })
     }
@@ -55,10 +57,10 @@ impl Migrator {
     }
 
     /// Finds the value that is to blame for a failure by halving, on fresh instances. Not when a limit was reached: that may be because of
-    /// all of them, and trying takes long.
+    /// all of them, and trying takes long; nor when the call was interrupted.
     fn blame(&mut self, state: usize, from: &StateDescriptor, values: &Column, failure: Failure) -> Unwritten<usize, Failure> {
         let unknown = Unwritten { value: None, cause: failure };
-        if matches!(unknown.cause.cause, Cause::Limit(_)) {
+        if matches!(unknown.cause.cause, Cause::Limit(_) | Cause::Interrupted) {
             return unknown;
         }
         let mut part = |start: usize, end: usize| {
@@ -98,12 +100,13 @@ impl Migrator {
     }
 
     fn instantiate(&self) -> Result<(Runner, Function<'static>), Failure> {
-        let Migrator { component, operator, limits, .. } = self;
+        let Migrator { component, operator, limits, interrupt, .. } = self;
         let engine = component.engine();
         let log = GuestLog::new(operator, 0, limits.log_lines);
         let facts = Facts { context: Arc::default(), config: "".into(), environment: Arc::new([]), log, metrics: Arc::default() };
         let descriptor = Arc::clone(component.shared_descriptor());
-        let guest = Guest::new(descriptor, facts, *limits, engine.deadline(Interrupt::default()), SubtaskState::new(&[], 1), Vec::new());
+        let deadline = engine.deadline(interrupt.clone());
+        let guest = Guest::new(descriptor, facts, *limits, deadline, SubtaskState::new(&[], 1), Vec::new());
         let mut runner = Runner::new(engine, guest, *limits, OnError::Fail);
         let function = runner.call(Phase::Migrate, &mut Batch::default(), |store, _| {
             let instance = component.instantiate(store)?;

@@ -7,6 +7,7 @@ use super::retain::Live;
 use crate::checkpoint::manifest::{Epochs, Manifest, OperatorStateFile, StateFile};
 use crate::checkpoint::paths::{self, Origin, RunPath, StatePath};
 use crate::error::{Error, Kind, Result};
+use crate::plan::StateDescriptor;
 use crate::record::{AttemptId, KeyGroups};
 
 /// More files than this for one key group are merged.
@@ -23,6 +24,8 @@ pub struct Merge {
     pub outputs: Vec<MergeOutput>,
     /// Whether nothing lies below the oldest.
     pub base: bool,
+    /// The operator's states, which say how long values live; of others the files say so.
+    pub states: Vec<StateDescriptor>,
 }
 
 /// One file that comes out of a merge.
@@ -183,7 +186,7 @@ impl FileLists {
             self.next_serial += 1;
             outputs.push(MergeOutput { path, groups });
         }
-        let merge = Merge { operator: operator.into(), inputs, outputs, base };
+        let merge = Merge { operator: operator.into(), inputs, outputs, base, states: Vec::new() };
         self.running.insert(operator.into(), merge.clone());
         merge
     }

@@ -15,7 +15,8 @@ pub fn bases(manifest: &Manifest) -> Vec<Merge> {
         let inputs: Vec<StateFile> = operator.files.iter().filter(|file| file.groups.overlaps(groups)).cloned().collect();
         let epochs = inputs.iter().skip(1).fold(inputs.first()?.epochs, |all: Epochs, file| all.union(file.epochs));
         let path = paths::merged(manifest.attempt.attempt, epochs, &operator.uid, serial);
-        Some(Merge { operator: operator.uid.clone(), inputs, outputs: vec![MergeOutput { path, groups }], base: true })
+        let outputs = vec![MergeOutput { path, groups }];
+        Some(Merge { operator: operator.uid.clone(), inputs, outputs, base: true, states: operator.states.clone() })
     };
     let of_operator = |operator| ranges.clone().zip(1..).filter_map(move |(groups, serial)| base(operator, groups, serial));
     manifest.operators.iter().flat_map(of_operator).collect()

@@ -16,11 +16,19 @@ use crate::state::{Change, ChangeKind, without_expired};
 
 /// Merges what `files` (from the oldest to the newest, at least one, all of the same operator) say about `groups`. With `base`, nothing
 /// lies below the oldest: then deletes are forgotten, appends are values, what has expired at the time `now` (milliseconds since the
-/// Unix epoch) is left out, and the result is a base. It is packed as the newest file is.
+/// Unix epoch) is left out, and the result is a base. How long values live the operator's states in `kept` say, of states that are not
+/// among them the newest file. It is packed as the newest file is.
 ///
 /// # Errors
 /// [`Kind::Checkpoint`] if a file is damaged, or if they don't belong together.
-pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64, take: &mut Take<'_>) -> Result<Written> {
+pub fn merge(
+    files: &[StateReader],
+    groups: KeyGroups,
+    base: bool,
+    kept: &[StateDescriptor],
+    now: i64,
+    take: &mut Take<'_>,
+) -> Result<Written> {
     let (Some(first), Some(newest)) = (files.first(), files.last()) else {
         return Err(Error::new(Kind::Internal, "no state files to merge"));
     };
@@ -29,7 +37,8 @@ pub fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64, tak
         return Err(refused(other, &FileError::Refused(format!("it belongs to operator `{two}`, not `{one}`"))));
     }
     let states = unite(files)?;
-    let mortal: Vec<_> = states.iter().map(|state| state.ttl.filter(|_| base).map(|ttl| (state.kind, ttl))).collect();
+    let ttl = |state: &StateDescriptor| kept.iter().find(|kept| kept.name == state.name).map_or(state.ttl, |kept| kept.ttl);
+    let mortal: Vec<_> = states.iter().map(|state| ttl(state).filter(|_| base).map(|ttl| (state.kind, ttl))).collect();
     let epochs = files.iter().skip(1).fold(first.head().epochs, |all, file| all.union(file.head().epochs));
     let operator = &first.head().operator;
     let writer = Writer::new(operator, states, groups, epochs, base, take).map_err(|error| refused(first, &error))?;

@@ -87,7 +87,7 @@ fn merged(files: &mut Vec<StateReader>, from: usize, to: usize, groups: KeyGroup
     if from > to {
         return;
     }
-    let written = merge(&files[from..=to], groups, from == 0, now).unwrap();
+    let written = merge(&files[from..=to], groups, from == 0, &[], now).unwrap();
     let reader = StateReader::open("merged", written.bytes).unwrap();
     if from == 0 {
         holds_nothing_expired(&reader, now);
@@ -161,7 +161,7 @@ proptest! {
             }
             files = lanes.into_iter().zip(0u16..).flat_map(|(lane, subtask)| {
                 let now = all.now();
-                let one = merge(&lane, groups(subtask), true, now).unwrap();
+                let one = merge(&lane, groups(subtask), true, &[], now).unwrap();
                 let reader = StateReader::open("lane", one.bytes).unwrap();
                 holds_the_same(&lane, &reader, groups(subtask), now);
                 Some(reader)
@@ -184,10 +184,8 @@ fn holds_the_same(lane: &[StateReader], merged: &StateReader, groups: KeyGroups,
 #[test]
 fn how_long_values_live_is_as_the_newest_file_says() {
     let file = |ms, key: &[u8], written: i64, epoch| {
-        let states = [StateDescriptor {
-            ttl: Some(Ttl { ms, from: TtlFrom::Write }),
-            ..StateDescriptor::new("v", StateKind::Value, Schema::text(), 1)
-        }];
+        let states =
+            [StateDescriptor { ttl: Some(Ttl::new(ms, TtlFrom::Write)), ..StateDescriptor::new("v", StateKind::Value, Schema::text(), 1) }];
         let mut changes = Changes::default();
         changes.push(Change { group: 3, state: 0, kind: ChangeKind::Put, key, value: &written.to_le_bytes() });
         let facts = FileFacts {
@@ -201,9 +199,14 @@ fn how_long_values_live_is_as_the_newest_file_says() {
     };
     for (newest, expected) in [(1000, 2), (100, 2), (99, 1), (20, 1), (19, 0)] {
         let files = [file(50, b"old", 900, 1), file(newest, b"new", 980, 2)];
-        let merged = merge(&files, KeyGroups { start: 0, end: MAX }, true, 999).unwrap();
+        let merged = merge(&files, KeyGroups { start: 0, end: MAX }, true, &[], 999).unwrap();
         assert_eq!(merged.written.entries, expected, "{newest}");
+        // They may live on in another way than any file knows of.
+        let kept = |ttl| [StateDescriptor { ttl: Some(ttl), ..files[0].head().states[0].clone() }];
+        let left = |ttl| merge(&files, KeyGroups { start: 0, end: MAX }, true, &kept(ttl), 999).unwrap().written.entries;
+        let long = Ttl::new(1000, TtlFrom::Write);
+        assert_eq!([long, Ttl { past: Some(900), ..long }, Ttl { past: Some(980), ..long }].map(left), [2, 1, 0], "{newest}");
         let merged = StateReader::open("m", merged.bytes).unwrap();
-        assert_eq!(merged.head().states[0].ttl, Some(Ttl { ms: newest, from: TtlFrom::Write }));
+        assert_eq!(merged.head().states[0].ttl, Some(Ttl::new(newest, TtlFrom::Write)));
     }
 }

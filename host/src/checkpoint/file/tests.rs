@@ -71,8 +71,8 @@ pub(crate) fn write(facts: FileFacts<'_>, changes: Vec<Changes>) -> Result<InMem
     InMemory::of(|take| Grouped::new(facts, changes)?.write(take))
 }
 
-pub(crate) fn merge(files: &[StateReader], groups: KeyGroups, base: bool, now: i64) -> Result<InMemory> {
-    InMemory::of(|take| super::merge(files, groups, base, now, take))
+pub(crate) fn merge(files: &[StateReader], groups: KeyGroups, base: bool, kept: &[StateDescriptor], now: i64) -> Result<InMemory> {
+    InMemory::of(|take| super::merge(files, groups, base, kept, now, take))
 }
 
 fn try_file(changes: &[Owned], names: &[&str], epoch: u64) -> Result<InMemory> {
@@ -247,7 +247,7 @@ fn a_state_that_is_gone_or_of_another_kind_is_named() {
     let error = reader.changes_for(ALL, &other).unwrap_err();
     assert_eq!(error.message(), "file 1: state `b` of operator `count` is of kind list there and value now");
     let mut mortal = states(&NAMES);
-    mortal[0].ttl = Some(Ttl { ms: 5, from: TtlFrom::Write });
+    mortal[0].ttl = Some(Ttl::new(5, TtlFrom::Write));
     let error = reader.changes_for(ALL, &mortal).unwrap_err();
     assert_eq!(error.message(), "file 1: state `b` of operator `count` has no time to live there and a time to live now");
     // Nothing is lost with a state that has no changes.
@@ -348,7 +348,7 @@ fn what_nobody_takes_is_not_written_on() {
     let grouped = Grouped::new(facts, pack(&changes, &["a"], 1)).unwrap();
     let files = [StateReader::open("f", InMemory::of(|take| grouped.write(take)).unwrap().bytes).unwrap()];
     let makes: [&dyn Fn(&mut Take<'_>) -> Result<Written>; 2] =
-        [&|take| grouped.write(take), &|take| super::merge(&files, ALL, true, 0, take)];
+        [&|take| grouped.write(take), &|take| super::merge(&files, ALL, true, &[], 0, take)];
     for make in makes {
         let mut taken = 0;
         let error = make(&mut |_| {
@@ -367,18 +367,18 @@ fn files_that_do_not_belong_together_are_not_merged() {
     let one = file(&few(), &NAMES, 1);
     let facts = FileFacts { operator: "other", states: &[], groups: ALL, epochs: Epochs::only(2), compression: Compression::Lz4 };
     let other = StateReader::open("file 2", write(facts, Vec::new()).unwrap().bytes).unwrap();
-    let error = merge(&[one.clone(), other], ALL, false, 0).unwrap_err();
+    let error = merge(&[one.clone(), other], ALL, false, &[], 0).unwrap_err();
     assert_eq!(error.message(), "file 2: can't be merged: it belongs to operator `other`, not `count`");
     let mut newer = states(&["a"]);
     newer[0].version = 2;
     let facts = FileFacts { operator: "count", states: &newer, groups: ALL, epochs: Epochs::only(2), compression: Compression::Lz4 };
     let newer = StateReader::open("file 2", write(facts, Vec::new()).unwrap().bytes).unwrap();
-    let error = merge(&[one, newer], ALL, false, 0).unwrap_err();
+    let error = merge(&[one, newer], ALL, false, &[], 0).unwrap_err();
     assert_eq!(
         error.message(),
         "file 2: can't be merged: state `a` differs from that of an older file in kind, schema or version, or in whether it has a time to live"
     );
-    assert_eq!(merge(&[], ALL, false, 0).unwrap_err().kind(), Kind::Internal);
+    assert_eq!(merge(&[], ALL, false, &[], 0).unwrap_err().kind(), Kind::Internal);
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn merging_takes_the_last_word_on_each_entry() {
         for (above, (_, kind, value)) in new.iter().zip(expected) {
             let (below, above) = (("k", below.1, below.2), ("k", above.1, above.2));
             let files = [file(&[change(below)], &["a"], 1), file(&[change(above)], &["a"], 2)];
-            let merged = |base| read(&StateReader::open("m", merge(&files, ALL, base, 0).unwrap().bytes).unwrap(), ALL).unwrap();
+            let merged = |base| read(&StateReader::open("m", merge(&files, ALL, base, &[], 0).unwrap().bytes).unwrap(), ALL).unwrap();
             assert_eq!(merged(false), [change(("k", kind, value))], "{below:?} {above:?}");
             let in_a_base = match kind {
                 Delete => vec![],
@@ -414,7 +414,7 @@ fn a_file_is_read_however_it_is_packed_and_a_merge_follows_the_newest() {
     assert_eq!(read(&lz4, ALL).unwrap(), read(&plain, ALL).unwrap());
     assert!(try_file(&many(), &NAMES, 1).unwrap().bytes.len() * 2 < try_file(&many(), &NAMES, 2).unwrap().bytes.len());
     for files in [[lz4.clone(), plain.clone()], [plain, lz4]] {
-        let merged = StateReader::open("m", merge(&files, ALL, true, 0).unwrap().bytes).unwrap();
+        let merged = StateReader::open("m", merge(&files, ALL, true, &[], 0).unwrap().bytes).unwrap();
         assert_eq!(merged.compression(), files[1].compression());
         assert_eq!(read(&merged, ALL).unwrap(), sorted(&many()));
     }
@@ -436,7 +436,7 @@ fn every_flipped_bit_of_a_plain_file_is_noticed_too() {
 fn a_damaged_input_of_a_merge_is_named() {
     let bytes = damaged(&try_file(&many(), &NAMES, 1).unwrap().bytes);
     let files = [file(&few(), &NAMES, 2), StateReader::open("damaged.state", bytes).unwrap()];
-    let error = merge(&files, ALL, false, 0).unwrap_err();
+    let error = merge(&files, ALL, false, &[], 0).unwrap_err();
     assert!(error.message().starts_with("damaged.state: block of a state file is damaged"), "{error}");
 }
 
@@ -465,7 +465,7 @@ proptest! {
             snapshots.iter().enumerate().map(|(index, changes)| file(changes, &orders[index % 3], index as u64 + 1)).collect();
         let (from, to) = (from.min(files.len() - 1), to.min(files.len() - 1));
         prop_assume!(from <= to);
-        let merged = merge(&files[from..=to], groups, from == 0, 0).unwrap();
+        let merged = merge(&files[from..=to], groups, from == 0, &[], 0).unwrap();
         prop_assert_eq!(merged.written.epochs, Epochs { first: from as u64 + 1, last: to as u64 + 1 });
         prop_assert_eq!((merged.written.base, merged.written.groups), (from == 0, groups));
         let merged = StateReader::open("merged", merged.bytes).unwrap();

@@ -172,6 +172,9 @@ impl Manifest {
 pub struct SavepointPart {
     /// By this name it was asked for; its directory's name ends in it.
     pub trigger_id: String,
+    /// Who has written it: the id of the job, which no other has, and what tells this time from all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer: Option<String>,
     /// Where the manifest of its checkpoint lay. Whatever was committed after that is not in it.
     pub from: String,
     /// The job file inside.

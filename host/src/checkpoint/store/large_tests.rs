@@ -149,11 +149,17 @@ async fn a_merge_in_a_bucket_or_on_disk_is_that_in_memory() {
         let output =
             |groups: KeyGroups| MergeOutput { path: paths::merged(1, Epochs { first: 1, last: 3 }, "count", groups.end.into()), groups };
         let inputs: Vec<StateFile> = files.iter().map(|(file, _)| file.clone()).collect();
-        let due = Merge { operator: "count".into(), inputs: inputs.clone(), outputs: halves.map(output).to_vec(), base: true };
+        let due = Merge {
+            operator: "count".into(),
+            inputs: inputs.clone(),
+            outputs: halves.map(output).to_vec(),
+            base: true,
+            states: Vec::new(),
+        };
         let merged = carry_out(&place, &place, &due, 0, &Pace::unbounded()).await.unwrap();
         assert_eq!(merged.len(), 2);
         for (file, groups) in merged.iter().zip(halves) {
-            let InMemory { written, bytes } = merge(&readers, groups, true, 0).unwrap();
+            let InMemory { written, bytes } = merge(&readers, groups, true, &[], 0).unwrap();
             assert_eq!(*file, written.at(file.path.clone()));
             assert!(place.get(&file.path).await.unwrap().unwrap() == bytes);
         }

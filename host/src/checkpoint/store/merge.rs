@@ -64,9 +64,10 @@ pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64, p
     let mut files = Vec::new();
     for output in &due.outputs {
         let (readers, groups, base, share) = (Arc::clone(&readers), output.groups, due.base, merging.share());
+        let kept = due.states.clone();
         let make = move |take: &mut Take<'_>| {
             let mut paced = |piece: Bytes| share.take(piece.len() as u64).and_then(|()| take(piece));
-            let merged = merge(&readers, groups, base, now, &mut paced)?;
+            let merged = merge(&readers, groups, base, &kept, now, &mut paced)?;
             // Everything was deleted, and nothing lies below: there is nothing left to say.
             Ok(Some(merged).filter(|merged| merged.entries > 0 || !merged.base))
         };

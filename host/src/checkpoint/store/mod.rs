@@ -38,7 +38,7 @@ pub use load::inspect;
 pub use local::canonical;
 pub use log::{BeginFrom, Claimed, RunChoice};
 pub use published::Publication;
-pub use savepoint::{Contents, Disposed, Saved, SavepointDir, Target};
+pub use savepoint::{Contents, Disposed, Saved, SavepointDir, Target, job_of};
 
 use super::paths;
 use crate::clock;

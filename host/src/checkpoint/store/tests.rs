@@ -550,7 +550,7 @@ async fn a_merge_that_leaves_nothing_leaves_no_file() {
         inputs.push(written.at(path));
     }
     let output = crate::checkpoint::decide::MergeOutput { path: paths::merged(1, Epochs { first: 1, last: 2 }, "count", 1), groups: ALL };
-    let due = crate::checkpoint::decide::Merge { operator: "count".into(), inputs, outputs: vec![output], base: true };
+    let due = crate::checkpoint::decide::Merge { operator: "count".into(), inputs, outputs: vec![output], base: true, states: Vec::new() };
     assert_eq!(attempt.store.merge(1, &due, 0).await.unwrap().files, []);
 }
 

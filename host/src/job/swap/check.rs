@@ -12,7 +12,7 @@ use crate::job::states::{Occasion, compare};
 use crate::plan::{Backend, Descriptor, Layout, Node, NodeKind, OperatorSettings, StateDescriptor, StateKind, fit};
 use crate::record::{AttemptId, Outbox, Shape};
 use crate::state::SubtaskState;
-use crate::wasm::{Component, Instance};
+use crate::wasm::{Component, Context, Instance, Interrupt};
 
 /// A component that can take over.
 pub(in crate::job) struct Candidate {
@@ -25,11 +25,12 @@ pub(in crate::job) struct Candidate {
     pub(super) checks: Vec<CheckReport>,
 }
 
-/// Loads the component and checks it against the job and the version that runs, which `prepared` holds too. Calls guests.
+/// Loads the component and checks it against the job and the version that runs, which `prepared` holds too. Calls guests, whose calls, also
+/// those of a migration later, end with `interrupt`.
 ///
 /// # Errors
 /// What does not fit; mostly of kind `Component`.
-pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &SwapRequest) -> Result<Candidate> {
+pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &SwapRequest, interrupt: &Interrupt) -> Result<Candidate> {
     let Node { uid, kind: NodeKind::Operator(settings), .. } = &prepared.plan.nodes[node] else {
         return Err(Error::new(Kind::Internal, format!("node {node} is no operator")));
     };
@@ -47,12 +48,15 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
     let to = Version { arrangement: runs.arrangement.taken_over_by(&new.states), component: Arc::new(component) };
     let states = fates(runs, to.component.descriptor());
     let migration = Some(migrating).filter(|migrating| !migrating.is_empty());
-    let migration = migration.map(|migrating| Arc::new(Migration::new(uid, to.clone(), settings.limits, migrating, Occasion::Swap)));
+    let migration = migration.map(|migrating| {
+        let migration = Migration::new(uid, to.clone(), settings.limits, migrating, Occasion::Swap);
+        Arc::new(migration.interrupted_by(interrupt))
+    });
     migration.as_ref().map_or(Ok(()), |migration| migration.ask())?;
     if request.way_back == WayBack::Forward && !request.probation.is_zero() {
         way_back(uid, [old, to.component.descriptor()], &states)?;
     }
-    opens(prepared, node, settings, &to.component)?;
+    opens(prepared, node, settings, &to.component, interrupt)?;
     let checks = told(&prepared.plan, settings, &to.component, &states, request);
     Ok(Candidate { to, migration, states, checks })
 }
@@ -146,9 +150,10 @@ fn way_back(uid: &str, descriptors: [&Descriptor; 2], states: &[StateReport]) ->
 }
 
 /// Opens an instance over state of its own, of which nothing stays.
-fn opens(prepared: &Prepared, node: usize, settings: &OperatorSettings, component: &Component) -> Result<()> {
+fn opens(prepared: &Prepared, node: usize, settings: &OperatorSettings, component: &Component, interrupt: &Interrupt) -> Result<()> {
     let (plan, descriptor) = (&prepared.plan, component.descriptor());
     let context = dataflow::context(plan, node, settings, 0, AttemptId { run: 0, attempt: 0 }, Arc::default());
+    let context = Context { interrupt: interrupt.clone(), ..context };
     let state = SubtaskState::new(&descriptor.states, plan.max_parallelism);
     let outputs = descriptor.outputs.iter().map(|_| Outbox::new(Shape::default())).collect();
     match Instance::open(component, &context, settings.limits, settings.on_error, state, outputs) {

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::dataflow::{Migrate, Swap, Trial, Version};
 use crate::error::{Error, Kind, Result};
+use crate::wasm::Interrupt;
 
 use super::Notice;
 use super::migrate::MigrationProgress;
@@ -33,8 +34,8 @@ pub use request::{CheckReport, Resumed, StateFate, StateReport, SwapOutcome, Swa
 pub(super) enum Swaps {
     #[default]
     None,
-    /// A component is being checked, for whoever waits for the answer.
-    Checking(SwapReply),
+    /// A component is being checked, for whoever waits for the answer; what ends its calls.
+    Checking(SwapReply, Interrupt),
     /// It fits.
     At(Box<Swapping>),
 }
@@ -66,6 +67,13 @@ pub(super) struct Swapping {
 }
 
 impl Swaps {
+    /// The job is ending: a component that is being checked is too late, and nobody waits for its calls.
+    pub(super) fn interrupt_check(&self) {
+        if let Swaps::Checking(_, interrupt) = self {
+            interrupt.interrupt();
+        }
+    }
+
     /// Whether a checkpoint of the swap at hand is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.get().is_some_and(|swapping| swapping.is_due(now))
@@ -90,14 +98,14 @@ impl Swaps {
     fn get(&self) -> Option<&Swapping> {
         match self {
             Swaps::At(swapping) => Some(swapping),
-            Swaps::None | Swaps::Checking(_) => None,
+            Swaps::None | Swaps::Checking(..) => None,
         }
     }
 
     fn get_mut(&mut self) -> Option<&mut Swapping> {
         match self {
             Swaps::At(swapping) => Some(swapping),
-            Swaps::None | Swaps::Checking(_) => None,
+            Swaps::None | Swaps::Checking(..) => None,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::job::restore::find;
 use crate::job::{Notice, Observer};
 use crate::plan::NodeKind;
 use crate::state::Arrangement;
-use crate::wasm::Component;
+use crate::wasm::{Component, Interrupt};
 
 /// A swap that an attempt has left undecided.
 pub(in crate::job) struct Unsettled {
@@ -30,7 +30,7 @@ impl Unsettled {
     pub(in crate::job) fn of(swaps: Swaps, reason: &str) -> Option<Self> {
         match swaps {
             Swaps::At(swapping) => Some(Unsettled { swapping, reason: reason.into(), forgiven: false }),
-            Swaps::None | Swaps::Checking(_) => None,
+            Swaps::None | Swaps::Checking(..) => None,
         }
     }
 
@@ -61,7 +61,7 @@ impl Unsettled {
         let component = prepared.components[node].clone().expect("every operator node has its component");
         let old = Version { arrangement: Arrangement::new(&component.descriptor().states), component };
         let (job, runs, asked) = (Arc::clone(prepared), old.clone(), request.clone());
-        let candidate = apart(move || check(&job, node, &runs, &asked)).await?;
+        let candidate = apart(move || check(&job, node, &runs, &asked, &Interrupt::default())).await?;
         Ok(Self::of(Swaps::At(Box::new(Swapping::new(request.clone(), node, old, candidate, None))), reason))
     }
 

@@ -27,10 +27,11 @@ impl Controller {
             // They may have gone.
             Err(refused) => return reply.send(Err(refused)).unwrap_or(()),
         };
-        self.swaps = Swaps::Checking(reply);
+        let interrupt = self.control.interrupt().part();
+        self.swaps = Swaps::Checking(reply, interrupt.clone());
         let (prepared, runs, asked) = (Arc::clone(&self.prepared), self.versions.newest(node).clone(), request.clone());
         self.tasks.spawn(async move {
-            let candidate = apart(move || check(&prepared, node, &runs, &asked)).await;
+            let candidate = apart(move || check(&prepared, node, &runs, &asked, &interrupt)).await;
             Ok(Done::Checked(Box::new(Checked { request, node, candidate })))
         });
     }
@@ -50,7 +51,7 @@ impl Controller {
         self.require_no_end()?;
         match &self.swaps {
             Swaps::None => {}
-            Swaps::Checking(_) => return refused("another swap of the job has begun".into(), "wait for its end"),
+            Swaps::Checking(..) => return refused("another swap of the job has begun".into(), "wait for its end"),
             Swaps::At(other) => {
                 let what = format!("the swap of operator `{}` is not over: its component is on probation", other.request.operator);
                 return refused(what, "wait for its end: the events of the job tell of it");
@@ -67,7 +68,7 @@ impl Controller {
     /// A component was checked: its barrier is due, unless it does not fit or there is nothing to do.
     pub(in crate::job) fn checked(&mut self, checked: Checked) {
         let Checked { request, node, candidate } = checked;
-        let Swaps::Checking(reply) = std::mem::take(&mut self.swaps) else { unreachable!("nothing else begins meanwhile") };
+        let Swaps::Checking(reply, _) = std::mem::take(&mut self.swaps) else { unreachable!("nothing else begins meanwhile") };
         let candidate = match self.require_no_end().and(candidate) {
             Ok(candidate) => candidate,
             Err(refused) => return reply.send(Err(refused)).unwrap_or(()),
@@ -99,15 +100,16 @@ impl Controller {
         let (node, to) = (swapping.node, swapping.candidate.to.clone());
         self.control.swap(swapping.at(epoch));
         self.prepared = Arc::new(self.prepared.with(node, &to.component));
-        self.versions.replace(node, epoch + 1, to);
+        self.versions.replace(node, epoch + 1, to, clock::wall_ms());
     }
 
     /// A subtask has changed over.
-    pub(in crate::job) fn changed_over(&mut self, subtask: u16, epoch: u64, took: Duration) {
+    pub(in crate::job) fn changed_over(&mut self, subtask: u16, epoch: u64, at: i64, took: Duration) {
         let subtasks = self.prepared.plan.parallelism;
         // One of a swap that is over already may be late.
         let Some(swapping) = self.swaps.get_mut().filter(|swapping| swapping.first == Some(epoch)) else { return };
         swapping.took.insert(subtask, took);
+        self.versions.took_over(swapping.node, at);
         if swapping.took.len() == usize::from(subtasks) {
             swapping.until = Some(clock::now() + swapping.request.probation);
             swapping.candidate.migration.iter().for_each(|migration| migration.tell());
@@ -145,7 +147,7 @@ impl Controller {
         self.observer.notice(&swapping.taken_back(error.message()));
         self.swaps = Swaps::None;
         self.prepared = Arc::new(self.prepared.with(node, &old.component));
-        self.versions.replace(node, first.map_or(0, |first| first + 1), old);
+        self.versions.replace(node, first.map_or(0, |first| first + 1), old, clock::wall_ms());
     }
 
     /// Ends a probation whose time is over.
@@ -164,8 +166,8 @@ impl Controller {
         let swapping = match &mut self.swaps {
             Swaps::None => return,
             Swaps::At(swapping) => swapping,
-            Swaps::Checking(_) => {
-                let Swaps::Checking(reply) = std::mem::take(&mut self.swaps) else { return };
+            Swaps::Checking(..) => {
+                let Swaps::Checking(reply, _) = std::mem::take(&mut self.swaps) else { return };
                 let ended = Error::new(Kind::Conflict, "the job, or its attempt, has ended before the component was checked");
                 return reply.send(Err(ended.help("swap again when the job runs"))).unwrap_or(());
             }

@@ -81,6 +81,6 @@ fn remove(store: Store<'_>, (state, fields): (u32, ColumnOut)) -> wasmtime::Resu
     let state = guest.declared(state, BROADCAST, NAME)?;
     let (ends, bytes) = field_column(&store, &fields, NAME)?;
     let fields = (0..ends.len()).map(|index| slice(ends, bytes, index));
-    guest.operator_state.borrow_mut().broadcast.remove(state, fields);
-    Ok(())
+    let removed = guest.operator_state.borrow_mut().broadcast.remove(state, fields);
+    Ok(guest.count_written(removed)?)
 }

@@ -7,7 +7,7 @@ use wasmtime::component::{Linker, WasmList};
 
 use super::map_state;
 use crate::plan::StateKind;
-use crate::state::ListTooLong;
+use crate::state::{ListTooLong, PER_VALUE};
 use crate::wasm::failure::Misuse;
 use crate::wasm::guest::{Guest, check_column, check_len};
 use crate::wasm::limits::{self, STATE_VALUE};
@@ -44,6 +44,7 @@ fn get(store: Store<'_>, (state, keys): (u32, WasmList<u32>)) -> wasmtime::Resul
         let mut keyed = guest.state.borrow_mut();
         for step in keys.chunks(READ_STEP) {
             keyed.get(state, &guest.call, step, cells);
+            guest.count_taken(&mut keyed)?;
             if guest.check_read(cells.values.bytes.len()).is_err() {
                 // The guest asks for the others again.
                 return guest.cut_read(cells);
@@ -72,8 +73,9 @@ fn clear(store: Store<'_>, (state, keys): (u32, WasmList<u32>)) -> wasmtime::Res
     let state = guest.state_index(state, ANY, NAME)?;
     let keys = keys.as_le_slice(&store);
     guest.check_keys(keys, NAME)?;
-    guest.state.borrow_mut().clear(state, &guest.call, keys);
-    Ok(())
+    let mut keyed = guest.state.borrow_mut();
+    keyed.clear(state, &guest.call, keys);
+    Ok(guest.count_taken(&mut keyed)?)
 }
 
 fn list_append(store: Store<'_>, (state, keys, values): (u32, WasmList<u32>, ColumnOut)) -> wasmtime::Result<()> {
@@ -107,8 +109,9 @@ fn list_read(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, u32, u
     guest.check_read(max_bytes as usize)?;
     let mut reply = guest.page.borrow_mut();
     Arc::make_mut(&mut reply).refill(|page| {
-        guest.state.borrow_mut().list_read(state, &guest.call, key, start, max_bytes, page);
-        Ok::<(), Misuse>(())
+        let mut keyed = guest.state.borrow_mut();
+        keyed.list_read(state, &guest.call, key, start, max_bytes, page);
+        guest.count_taken(&mut keyed)
     })?;
     Ok((Arc::clone(&reply),))
 }
@@ -124,6 +127,6 @@ pub(super) fn values_of<'a>(store: &'a Store<'_>, values: &ColumnOut, function: 
         }
         start = end;
     }
-    store.data().count_written(bytes.len() + 16 * ends.len())?;
+    store.data().count_written(bytes.len() + PER_VALUE * ends.len())?;
     Ok((ends, bytes))
 }

@@ -37,6 +37,7 @@ fn map_get(store: Store<'_>, (state, keys, fields): (u32, WasmList<u32>, ColumnO
         for start in (0..fields.keys.len()).step_by(READ_STEP) {
             let end = fields.keys.len().min(start + READ_STEP);
             keyed.map_get(state, &guest.call, fields, start..end, cells);
+            guest.count_taken(&mut keyed)?;
             guest.check_read(cells.values.bytes.len())?;
         }
         Ok::<(), Exceeded>(())
@@ -58,6 +59,7 @@ fn map_get_one(store: Store<'_>, (state, key, field): (u32, u32, WasmList<u8>)) 
     let Some(value) = keyed.map_get_one(state, &guest.call, key, field) else { return Ok((None,)) };
     guest.check_read(value.len())?;
     append(buffer, value);
+    guest.count_taken(&mut keyed)?;
     Ok((Some(Arc::clone(&reply)),))
 }
 
@@ -78,8 +80,9 @@ fn map_remove(store: Store<'_>, (state, keys, fields): (u32, WasmList<u32>, Colu
     let guest = store.data();
     let state = guest.state_index(state, MAPS, NAME)?;
     let fields = fields_of(&store, &keys, &fields, NAME)?;
-    guest.state.borrow_mut().map_remove(state, &guest.call, fields);
-    Ok(())
+    let mut keyed = guest.state.borrow_mut();
+    keyed.map_remove(state, &guest.call, fields);
+    Ok(guest.count_taken(&mut keyed)?)
 }
 
 /// What a scan replies: fields and values.
@@ -95,8 +98,9 @@ fn map_scan(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, WasmLis
     let (mut fields, mut values) = (guest.fields.borrow_mut(), guest.page.borrow_mut());
     Arc::make_mut(&mut fields).refill(|fields| {
         Arc::make_mut(&mut values).refill(|values| {
-            guest.state.borrow_mut().map_scan(state, &guest.call, key, start, max_bytes, fields, values);
-            Ok::<(), Misuse>(())
+            let mut keyed = guest.state.borrow_mut();
+            keyed.map_scan(state, &guest.call, key, start, max_bytes, fields, values);
+            guest.count_taken(&mut keyed)
         })
     })?;
     Ok(((Arc::clone(&fields), Arc::clone(&values)),))

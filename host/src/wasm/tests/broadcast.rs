@@ -193,7 +193,7 @@ fn what_a_call_writes_there_is_bounded() {
     // One field with a value of 512 KiB, over and over.
     let half = 512 << 10;
     let put = format!("(loop $on (call $broadcast-put (i32.const 1) {} {}) (br $on))", column(8192, 1), column(8196, half));
-    let message = "wrote more state in one call than its limit of 256 MiB (limits.written)";
+    let message = "changed more state in one call than its limit of 256 MiB (limits.written)";
     assert_eq!(told(&[1, half], put), message);
     let large = (1 << 20) + 1;
     let get = format!("(drop (memory.grow (i32.const 1))) (call $broadcast-get (i32.const 1) {} (i32.const 64))", column(8192, large));

@@ -1,6 +1,6 @@
 //! What becomes of calls: a transaction that holds or is taken back, and a failure that says why.
 
-use super::guest::{Guest, context, emitted, failure, limits, open, processing, soon, words};
+use super::guest::{Described, Guest, context, emitted, failure, limits, open, processing, soon, words};
 use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox, Shape, hash_key};
 use crate::state::below_tests::Shelf;
@@ -142,7 +142,7 @@ fn a_call_writes_and_reads_a_bounded_amount() {
     let key = "(i32.const 0) (i32.const 1)";
     let put = format!("(call $put (i32.const 0) {key} {column})");
     let append = format!("(call $list-append (i32.const 1) {key} {column})");
-    let written = (Cause::Limit(Limit::Written), "wrote more state in one call than its limit of 64 KiB (limits.written)".to_owned());
+    let written = (Cause::Limit(Limit::Written), "changed more state in one call than its limit of 64 KiB (limits.written)".to_owned());
     // Each value counts for 16 bytes more.
     for body in [format!("{put} {put}"), format!("{append} {append}"), format!("(loop $on {put} (br $on))")] {
         assert_eq!(told(body), written);
@@ -151,6 +151,47 @@ fn a_call_writes_and_reads_a_bounded_amount() {
     let page = |bytes: u32| format!("(call $list-read (i32.const 1) (i32.const 0) (i32.const 0) (i32.const {bytes}) (i32.const 64))");
     assert_eq!(told(page((64 << 10) + 1)), read);
     assert_eq!(told(page(64 << 10) + " unreachable").0, Cause::Trap, "exactly the limit is none too many");
+}
+
+#[test]
+fn what_a_call_removes_or_stamps_counts_as_what_it_writes() {
+    let small = Limits { written: 64 << 10, ..limits() };
+    let column = "(i32.const 8192) (i32.const 1) (i32.const 0) (i32.const 32768)";
+    let (key, field) = ("(i32.const 0) (i32.const 1)", "(i32.const 8196) (i32.const 1) (i32.const 0) (i32.const 1)");
+    let put = format!("(call $put (i32.const 0) {key} {column})");
+    let append = format!("(call $list-append (i32.const 1) {key} {column})");
+    let map_put = format!("(call $map-put (i32.const 2) {key} {field} {column})");
+    let clear = |state: u32| format!("(call $clear (i32.const {state}) {key})");
+    let cases = [
+        (&put, clear(0)),
+        (&append, clear(1)),
+        (&map_put, clear(2)),
+        (&map_put, format!("(call $map-remove (i32.const 2) {key} {field})")),
+        (&put, format!("(call $get (i32.const 0) {key} (i32.const 64))")),
+        (&append, "(call $list-read (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 32768) (i32.const 64))".into()),
+        (&map_put, format!("(call $map-get (i32.const 2) {key} {field} (i32.const 64))")),
+        (&map_put, "(call $map-get-one (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 80))".into()),
+        (&map_put, "(call $map-scan (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 32768) (i32.const 64))".into()),
+    ];
+    let mortal = || vec![("ttl-ms", "3600000"), ("ttl-from", "access")];
+    let described =
+        || Described { more: vec![mortal(), mortal(), [mortal(), vec![("field-schema", "text")]].concat()], ..Described::default() };
+    for (write, change) in cases {
+        // A batch of one record writes 32 KiB, one of two changes that, and one of three writes besides as much again.
+        let records = |least: u32, then: &str| format!("(if (i32.ge_u (local.get $records) (i32.const {least})) (then {then}))");
+        let first = format!("(if (i32.eq (local.get $records) (i32.const 1)) (then {write}))");
+        let body = [first, records(2, &change), records(3, &put)].concat();
+        let data = [1u32 << 15, 1].into_iter().flat_map(u32::to_le_bytes).collect();
+        let guest = Guest { data, described: described(), ..processing(body) };
+        let mut instance = open(&guest.load().unwrap(), small).map_err(|unopened| unopened.failure).unwrap();
+        let mut process = |records: &[&str]| {
+            // What is read in the millisecond in which it was written is not stamped anew.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            instance.process(0, &mut words(records)).map_err(|failure| failure.cause)
+        };
+        assert_eq!(process(&["a"]), Ok(()), "{change}");
+        assert_eq!(process(&["a", "a", "a"]), Err(Cause::Limit(Limit::Written)), "{change}");
+    }
 }
 
 #[test]

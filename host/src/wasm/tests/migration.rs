@@ -6,7 +6,7 @@ use super::guest::{Guest, limits, refusal, soon};
 use crate::plan::{Limits, Schema, StateDescriptor, StateKind};
 use crate::record::Column;
 use crate::state::Unwritten;
-use crate::wasm::{Cause, Failure, Limit, Migrator};
+use crate::wasm::{Cause, Failure, Interrupt, Limit, Migrator};
 
 const HOOK: &str = r#"
   (func $migrate (param "state" u32) (param "from-version" u32) (param "from-schema" string) (param "values" $column)
@@ -40,7 +40,7 @@ fn guest(body: &str) -> Guest {
 }
 
 fn migrator(body: &str, limits: Limits) -> Migrator {
-    Migrator::new(&Arc::new(guest(body).load().unwrap()), "o", limits).unwrap()
+    Migrator::new(&Arc::new(guest(body).load().unwrap()), "o", limits, Interrupt::default()).unwrap()
 }
 
 fn from() -> StateDescriptor {
@@ -61,7 +61,7 @@ fn failed(body: &str, values: &[&str]) -> (Option<usize>, Failure) {
 #[test]
 fn values_are_rewritten_by_the_component_that_has_the_hook() {
     let without = Arc::new(Guest::default().load().unwrap());
-    assert!(!without.descriptor().migration && Migrator::new(&without, "o", limits()).is_none());
+    assert!(!without.descriptor().migration && Migrator::new(&without, "o", limits(), Interrupt::default()).is_none());
     assert!(guest(ECHO).load().unwrap().descriptor().migration);
     // Traps if it is told anything else than it should be.
     let told = "(if (i32.ne (local.get $state) (i32.const 2)) (then unreachable))

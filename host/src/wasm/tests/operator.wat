@@ -8,6 +8,7 @@
     (export "cells" (type $cells (eq $cells')))
     (export "get" (func (param "state" u32) (param "keys" (list u32)) (result $cells)))
     (export "put" (func (param "state" u32) (param "keys" (list u32)) (param "values" $column)))
+    (export "clear" (func (param "state" u32) (param "keys" (list u32))))
     (export "list-append" (func (param "state" u32) (param "keys" (list u32)) (param "values" $column)))
     (export "list-read"
       (func (param "state" u32) (param "key" u32) (param "start" u32) (param "max-bytes" u32) (result $column)))
@@ -76,6 +77,7 @@
 
   (core func $get (canon lower (func $keyed-state "get") (memory $mem) (realloc $realloc)))
   (core func $put (canon lower (func $keyed-state "put") (memory $mem)))
+  (core func $clear (canon lower (func $keyed-state "clear") (memory $mem)))
   (core func $list-append (canon lower (func $keyed-state "list-append") (memory $mem)))
   (core func $list-read (canon lower (func $keyed-state "list-read") (memory $mem) (realloc $realloc)))
   (core func $map-get (canon lower (func $keyed-state "map-get") (memory $mem) (realloc $realloc)))
@@ -102,6 +104,7 @@
     (import "memory" "reset" (func $reset))
     (import "host" "get" (func $get (param i32 i32 i32 i32)))
     (import "host" "put" (func $put (param i32 i32 i32 i32 i32 i32 i32)))
+    (import "host" "clear" (func $clear (param i32 i32 i32)))
     (import "host" "list-append" (func $list-append (param i32 i32 i32 i32 i32 i32 i32)))
     (import "host" "list-read" (func $list-read (param i32 i32 i32 i32 i32)))
     (import "host" "map-get" (func $map-get (param i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -144,7 +147,7 @@
   (core instance $main (instantiate $main
     (with "memory" (instance $memory))
     (with "host" (instance
-      (export "get" (func $get)) (export "put" (func $put)) (export "list-append" (func $list-append))
+      (export "get" (func $get)) (export "put" (func $put)) (export "clear" (func $clear)) (export "list-append" (func $list-append))
       (export "list-get" (func $list-get)) (export "list-update" (func $list-update))
       (export "broadcast-get" (func $broadcast-get)) (export "broadcast-scan" (func $broadcast-scan))
       (export "broadcast-put" (func $broadcast-put)) (export "broadcast-remove" (func $broadcast-remove))

@@ -54,19 +54,19 @@ fn a_guest_that_sleeps_too_long_is_woken_by_its_limit() {
 }
 
 #[test]
-fn whatever_a_guest_does_is_interrupted_but_its_last_calls_only_by_their_limit() {
+fn whatever_a_guest_does_is_interrupted() {
     let looping = Guest { process: "(loop $again (br $again))".into(), ..Guest::default() };
     for guest in [sleeping(Duration::from_secs(3600)), looping] {
         let (component, context) = (guest.load().unwrap(), context());
-        let open = |limits| open_in(&context, &component, limits).map_err(|u| u.failure).unwrap();
-        let (mut instance, mut ending) = (open(Limits { time: Duration::from_secs(3600), ..limits() }), open(soon()));
+        let open = || open_in(&context, &component, Limits { time: Duration::from_secs(3600), ..limits() }).map_err(|u| u.failure).unwrap();
+        let (mut instance, mut ending) = (open(), open());
         let failure = std::thread::scope(|scope| {
             scope.spawn(|| context.interrupt.interrupt());
             instance.process(0, &mut words(&["a"])).unwrap_err()
         });
         assert_eq!(failure.cause, Cause::Interrupted, "{failure}");
         ending.begin_to_end();
-        assert_eq!(ending.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Limit(Limit::Time));
+        assert_eq!(ending.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Interrupted);
     }
 }
 

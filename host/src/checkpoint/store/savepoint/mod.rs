@@ -21,7 +21,7 @@ use crate::checkpoint::paths::savepoint::{self as paths, SavepointPath};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
 
-pub use write::{Contents, Saved, Target};
+pub use write::{Contents, Saved, Target, job_of};
 
 /// The directory of a savepoint.
 pub struct SavepointDir(Place);
@@ -193,7 +193,9 @@ impl SavepointDir {
     async fn delete(&self, last: &[&str]) -> Result<Vec<String>> {
         let (own, foreign): (Vec<String>, Vec<String>) =
             self.list().await?.into_iter().partition(|path| paths::classify(path) != SavepointPath::Foreign);
-        for path in own.iter().map(String::as_str).filter(|path| !last.contains(path)).chain(last.iter().copied()) {
+        let first: Vec<&str> = own.iter().map(String::as_str).filter(|path| !last.contains(path)).collect();
+        self.delete_all(&first).await?;
+        for path in last {
             self.delete_one(path).await?;
         }
         local::remove_savepoint_leftovers(&self.0.dir).await;
@@ -203,6 +205,13 @@ impl SavepointDir {
     async fn delete_one(&self, path: &str) -> Result<()> {
         let deleted = self.0.objects.delete(&key(&self.0.prefix, path)?).await;
         deleted.map_err(|error| Error::new(Kind::Storage, format!("{} can't be deleted: {}", self.0.dir.join(path), cause(&error))))
+    }
+
+    /// Deletes files, in no order and many at once.
+    async fn delete_all(&self, paths: &[&str]) -> Result<()> {
+        let keys = paths.iter().map(|path| key(&self.0.prefix, path)).collect::<Result<Vec<_>>>()?;
+        let deleted = self.0.objects.delete_all(&keys).await;
+        deleted.map_err(|error| Error::new(Kind::Storage, format!("files in {} can't be deleted: {}", self.0.dir, cause(&error))))
     }
 
     /// Whether its removal has begun and was interrupted.

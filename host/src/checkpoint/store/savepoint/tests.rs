@@ -27,7 +27,7 @@ fn contents(trigger_id: &str, from: &str) -> Contents {
     let components = [(digest(), Bytes::from_static(b"wasm"))];
     Contents {
         trigger_id: trigger_id.into(),
-        writer: "a test".into(),
+        writer: "id of-a-test".into(),
         given_up: Arc::default(),
         from: from.into(),
         job_file: "format = 1\n".into(),
@@ -64,8 +64,9 @@ async fn find(path: &Path) -> Result<SavepointDir> {
 async fn a_savepoint_depends_on_nothing_and_may_be_moved() {
     let (dir, store, _attempt, target, saved) = taken().await;
     assert_eq!((saved.checkpoint, saved.trigger_id.as_str()), (20, "5f"));
-    assert_eq!(target.find("words", "5f").await.unwrap(), Some(saved.clone()));
-    assert_eq!(target.find("words", "f").await.unwrap(), None);
+    assert_eq!(target.find("words", "id", "5f").await.unwrap(), Some(saved.clone()));
+    assert_eq!(target.find("words", "id", "f").await.unwrap(), None);
+    assert_eq!(target.find("words", "other", "5f").await.unwrap(), None, "another job of this name has taken it");
     let moved = dir.path().join("moved");
     std::fs::rename(path(&saved.path), &moved).unwrap();
     std::fs::remove_dir_all(path(&store.run_dir(1))).unwrap();
@@ -128,11 +129,11 @@ async fn one_without_a_manifest_is_none_and_can_be_cleared_away_for_good() {
     std::fs::write(dir.join("job.toml#3"), b"").unwrap();
     let error = store.load(dir.to_str().unwrap()).await.unwrap_err();
     assert!(error.message().contains("is no savepoint: it has no manifest.json"), "{error}");
-    assert_eq!(target.find("words", "5f").await.unwrap(), None);
+    assert_eq!(target.find("words", "id", "5f").await.unwrap(), None);
     // Whoever was still writing it can't finish it.
     let savepoint = find(&dir).await.unwrap();
     savepoint.0.keep(paths::MANIFEST, &Bytes::from_static(DISPOSED)).await.unwrap();
-    assert_eq!(target.find("words", "5f").await.unwrap(), None);
+    assert_eq!(target.find("words", "id", "5f").await.unwrap(), None);
     let late = store.save(&manifest, &target, contents("5f", "")).await.unwrap_err();
     assert!(late.message().contains("manifest.json exists already"), "{late}");
     let disposed = savepoint.dispose().await.unwrap();
@@ -198,7 +199,7 @@ async fn it_has_one_writer_and_what_that_leaves_is_removed_and_nothing_else() {
     assert_eq!(names(&dir), ["notes.txt"]);
     let saved = store.save(&manifest, &target, of("second")).await.unwrap();
     store.clear_savepoint(&target_dir(&dir), "5f", "second").await.unwrap();
-    assert_eq!(target.find("words", "5f").await.unwrap(), Some(saved), "it is whole, and stays");
+    assert_eq!(target.find("words", "second", "5f").await.unwrap(), Some(saved), "it is whole, and stays");
 }
 
 fn paths_dir(dir: &Path) -> &str {

@@ -29,7 +29,7 @@ pub struct Target(pub(super) Place);
 pub struct Contents {
     /// By which name it was asked for.
     pub trigger_id: String,
-    /// By this whoever writes it is known from all others.
+    /// Who writes it: the id of the job, and after a blank what tells this time from all others.
     pub writer: String,
     /// Once this is set it is not gone on with.
     pub given_up: Arc<AtomicBool>,
@@ -131,7 +131,8 @@ impl Store {
         let (bytes, checksum) = (contents.job_file.len() as u64, checksum(contents.job_file.as_bytes()));
         to.keep(paths::JOB_FILE, &contents.job_file.into()).await?;
         let job_file = JobFilePart { directory: contents.directory, bytes, checksum };
-        let part = SavepointPart { trigger_id: contents.trigger_id, from: contents.from, job_file, has_components };
+        let Contents { trigger_id, writer, from, .. } = contents;
+        let part = SavepointPart { trigger_id, writer: Some(writer.trim_end().into()), from, job_file, has_components };
         let whole = savepoint(manifest, files, part);
         let text = render(&LogEntry::Checkpoint(whole.clone())).map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
         go_on()?;
@@ -141,18 +142,25 @@ impl Store {
 }
 
 impl Target {
-    /// The whole savepoint of `job` that was asked for as `trigger_id`, if there is one here.
+    /// The whole savepoint of `job` that was asked for as `trigger_id`, if there is one here. Another job of this name, on another host, may
+    /// have one too: `id` is that of the job that is meant.
     ///
     /// # Errors
     /// [`Kind::Storage`] if the directory can't be read; [`Kind::Checkpoint`] if the savepoint's manifest is broken.
-    pub async fn find(&self, job: &str, trigger_id: &str) -> Result<Option<Saved>> {
+    pub async fn find(&self, job: &str, id: &str, trigger_id: &str) -> Result<Option<Saved>> {
         let Target(Place { objects, dir, .. }) = self;
         let names = objects.dirs().await.map_err(|error| unreadable(dir, &error))?;
         for name in names.iter().filter(|name| paths::is_dir_of(name, job, trigger_id)) {
             let found = SavepointDir(self.place(name));
             // One that is being removed is none.
-            if found.0.get(paths::MANIFEST).await?.is_some_and(|manifest| manifest != DISPOSED) {
-                return Ok(Some(Saved::of(&found.0.dir, &found.manifest().await?)));
+            if found.0.get(paths::MANIFEST).await?.is_none_or(|manifest| manifest == DISPOSED) {
+                continue;
+            }
+            let manifest = found.manifest().await?;
+            let writer = manifest.savepoint.as_ref().and_then(|savepoint| savepoint.writer.as_deref());
+            // Those of earlier versions don't say whose they are.
+            if writer.is_none_or(|writer| job_of(writer) == id) {
+                return Ok(Some(Saved::of(&found.0.dir, &manifest)));
             }
         }
         Ok(None)
@@ -161,6 +169,11 @@ impl Target {
     pub(super) fn place(&self, name: &str) -> Place {
         Place::new(self.0.objects.clone(), name.into(), self.0.dir.join(name))
     }
+}
+
+/// The id of the job for which a savepoint is written.
+pub fn job_of(writer: &str) -> &str {
+    writer.split_whitespace().next().unwrap_or_default()
 }
 
 /// The file that a merge would only repeat, if so.
