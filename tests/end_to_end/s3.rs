@@ -1,7 +1,7 @@
 //! Checkpoints in a bucket: everything that holds on a disk holds there, with servers of S3 that others have written and with our own.
 
 use crate::flights;
-use crate::harness::s3::{Bucket, Fault, Moto, Request, SECRET, Server};
+use crate::harness::s3::{Bucket, Fault, GOOGLE_TOKEN, Moto, Request, SECRET, Server};
 use crate::harness::{JobFile, Manifest, Place, Random, Running, assert_lines};
 use crate::sums;
 
@@ -131,7 +131,7 @@ fn serves_as_well(service: &str, lines: &str, (name, value): (&str, &str)) {
 
 #[test]
 fn a_bucket_of_google_serves_as_well() {
-    serves_as_well("gs", "", ("GOOGLE_BEARER_TOKEN", "Credential=test/"));
+    serves_as_well("gs", "", ("GOOGLE_BEARER_TOKEN", GOOGLE_TOKEN));
 }
 
 #[test]
