@@ -42,7 +42,7 @@ fn kill_and_go_on(bucket: &Bucket, place: &Place, random: &mut Random, kills: us
 #[test]
 fn a_job_with_its_checkpoints_in_moto_is_exact_through_kills() {
     let moto = Moto::start();
-    kill_and_go_on(&moto.bucket, &place(&moto.bucket, "rate = 4000"), &mut Random::new(31), 3);
+    kill_and_go_on(&moto.bucket, &place(&moto.bucket, "rate = 400"), &mut Random::new(31), 3);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn serves_as_well(service: &str, lines: &str, (name, value): (&str, &str)) {
         command.env(name, value);
         Running::start(command)
     };
-    let mut running = start("rate = 4000");
+    let mut running = start("rate = 400");
     running.wait_until("checkpoints", || bucket.newest(1) >= 5);
     running.kill();
     start("").wait().succeeds().says(&["resuming run 1 from checkpoint "]);
