@@ -32,7 +32,7 @@ fn stop_after_some(place: &Place, newest: impl Fn() -> u64) {
 fn copies_are_read_first_and_what_is_wrong_with_one_is_told_and_does_no_harm() {
     let input = sums::input(&mut Random::new(71), 0, 24_000);
     const DIR: &str = "interval = \"10ms\"\ndir = \"checkpoints\"";
-    let place = Place::new(&job(DIR, "rate = 6000"));
+    let place = Place::new(&job(DIR, "rate = 600"));
     place.write_lines("input.txt", &input);
     stop_after_some(&place, || place.newest(1));
     let needed = place.manifests(1).pop().expect("a checkpoint").state_files();
@@ -94,7 +94,7 @@ fn a_job_goes_on_from_copies_of_what_is_in_a_bucket() {
     let input = sums::input(&mut Random::new(73), 0, 12_000);
     let server = Server::start();
     let bucket = &server.bucket;
-    let place = Place::new(&job(&bucket.settings("20ms"), "rate = 4000"));
+    let place = Place::new(&job(&bucket.settings("20ms"), "rate = 400"));
     place.write_lines("input.txt", &input);
     Bucket::give_credentials(&place);
     stop_after_some(&place, || bucket.newest(1));

@@ -1,7 +1,7 @@
 //! Checkpoints in a bucket: everything that holds on a disk holds there, with servers of S3 that others have written and with our own.
 
 use crate::flights;
-use crate::harness::s3::{Bucket, Fault, Moto, Request, SECRET, Server};
+use crate::harness::s3::{Bucket, Fault, GOOGLE_TOKEN, Moto, Request, SECRET, Server};
 use crate::harness::{JobFile, Manifest, Place, Random, Running, assert_lines};
 use crate::sums;
 
@@ -42,7 +42,7 @@ fn kill_and_go_on(bucket: &Bucket, place: &Place, random: &mut Random, kills: us
 #[test]
 fn a_job_with_its_checkpoints_in_moto_is_exact_through_kills() {
     let moto = Moto::start();
-    kill_and_go_on(&moto.bucket, &place(&moto.bucket, "rate = 4000"), &mut Random::new(31), 3);
+    kill_and_go_on(&moto.bucket, &place(&moto.bucket, "rate = 400"), &mut Random::new(31), 3);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn serves_as_well(service: &str, lines: &str, (name, value): (&str, &str)) {
         command.env(name, value);
         Running::start(command)
     };
-    let mut running = start("rate = 4000");
+    let mut running = start("rate = 400");
     running.wait_until("checkpoints", || bucket.newest(1) >= 5);
     running.kill();
     start("").wait().succeeds().says(&["resuming run 1 from checkpoint "]);
@@ -131,7 +131,7 @@ fn serves_as_well(service: &str, lines: &str, (name, value): (&str, &str)) {
 
 #[test]
 fn a_bucket_of_google_serves_as_well() {
-    serves_as_well("gs", "", ("GOOGLE_BEARER_TOKEN", "Credential=test/"));
+    serves_as_well("gs", "", ("GOOGLE_BEARER_TOKEN", GOOGLE_TOKEN));
 }
 
 #[test]

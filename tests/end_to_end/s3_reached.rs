@@ -18,7 +18,7 @@ struct Says {
 impl Says {
     /// Whether a request to a server at `address` says it.
     fn all(self, request: &Request, address: &str) -> bool {
-        let header = |name| request.head.header(name).unwrap_or_default();
+        let header = |name| request.header(name).unwrap_or_default();
         let host = if self.host.is_empty() { address } else { self.host };
         let scope = format!("/{}/s3/aws4_request", self.region);
         let signed = header("authorization").contains("Credential=test/") && header("authorization").contains(&scope);
@@ -48,7 +48,7 @@ fn is_reached(server: &Server, place: &Place, lines: &str, environment: &[(&str,
     assert!(bucket.newest(1) > 0, "{:?}", bucket.keys());
     assert_lines(place.lines("out"), flights::oracle(), "as told");
     let files = place.content().into_iter().filter(|(path, _)| !path.ends_with("credentials"));
-    let objects = bucket.keys().into_iter().map(|key| (key.clone().into(), bucket.get(&key)));
+    let objects = bucket.keys().into_iter().map(|key| (key.clone().into(), bucket.get(&key).map(Vec::from)));
     let told = [("stdout".into(), Some(ended.stdout.into_bytes())), ("stderr".into(), Some(ended.stderr.into_bytes()))];
     for (path, content) in told.into_iter().chain(files).chain(objects) {
         let content = content.unwrap_or_default();

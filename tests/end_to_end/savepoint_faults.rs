@@ -58,7 +58,7 @@ fn again(host: &Host<'_>, place: &Place, args: &[&str], id: &str) -> (PathBuf, u
 #[test]
 fn a_savepoint_whose_host_is_killed_is_whole_or_not_there_and_is_asked_for_again() {
     let place = flights::place("");
-    place.set_job(&job("rate = 2000"));
+    place.set_job(&job("rate = 200"));
     let mut random = Random::new(91);
     let mut host = deployed(&place, "4");
     for kill in 0..8 {
@@ -79,7 +79,7 @@ fn a_job_whose_host_is_killed_while_it_stops_with_a_savepoint_has_stopped_if_tha
     let mut random = Random::new(92);
     for round in 0..6 {
         let place = flights::place("");
-        place.set_job(&job("rate = 3000"));
+        place.set_job(&job("rate = 300"));
         let host = kill_at(deployed(&place, "4"), &place, &["stop", "job", "--savepoint"], "stop", random.below(16));
         let state = host.wait_until("job", "an attempt or an end", |details| details["state"] != "CREATED")["state"].clone();
         let was_whole = asked(&place, "stop").iter().any(|(_, whole)| *whole);
@@ -105,7 +105,7 @@ fn where_a_savepoint_can_not_be_written_the_job_runs_on_and_the_command_says_why
         let settings = bucket.settings("40ms").replace("\n\n[checkpoint.s3]", "\nsavepoint-dir = \"s3://bucket/saved\"\n\n[checkpoint.s3]");
         flights::job(rate).checkpoint(&settings)
     };
-    place.set_job(&with_bucket("rate = 4000"));
+    place.set_job(&with_bucket("rate = 400"));
     let host = deployed(&place, "2");
     let stop = ["stop", "job", "--savepoint"];
     for drain in [&[][..], &["--drain"]] {
@@ -143,7 +143,7 @@ fn while_a_job_stops_with_a_savepoint_it_does_not_stop_with_another() {
     let bucket = &server.bucket;
     let place = flights::place("");
     Bucket::give_credentials(&place);
-    place.set_job(&flights::job("rate = 4000").checkpoint(&bucket.settings("40ms")));
+    place.set_job(&flights::job("rate = 400").checkpoint(&bucket.settings("40ms")));
     let host = deployed(&place, "2");
     let (entered, open) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let (seen, gate) = (Arc::clone(&entered), Arc::clone(&open));
@@ -174,7 +174,7 @@ fn whoever_asks_for_another_savepoint_than_the_one_under_way_gets_another() {
     let bucket = &server.bucket;
     let place = flights::place("");
     Bucket::give_credentials(&place);
-    place.set_job(&flights::job("rate = 4000").checkpoint(&bucket.settings("40ms")));
+    place.set_job(&flights::job("rate = 400").checkpoint(&bucket.settings("40ms")));
     let host = deployed(&place, "2");
     let open = Arc::<AtomicBool>::default();
     let gate = Arc::clone(&open);

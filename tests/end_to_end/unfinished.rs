@@ -57,7 +57,7 @@ const SAVE: [&str; 5] = ["savepoint", "job", "s3://bucket/saved", "--trigger-id"
 #[test]
 fn of_one_that_is_written_when_its_job_is_cancelled_nothing_is_left() {
     let gate = Gate::at("job.toml", None);
-    let place = gate.place("rate = 4000");
+    let place = gate.place("rate = 400");
     let host = deployed(&place, "2");
     let saving = host.start(&SAVE);
     gate.wait();
@@ -73,7 +73,7 @@ fn of_one_that_is_written_when_its_job_is_cancelled_nothing_is_left() {
 #[test]
 fn one_of_a_stopped_job_whose_host_was_killed_is_cleared_away_and_asked_for_again() {
     let gate = Gate::at("manifest.json", Some(403));
-    let place = gate.place("rate = 4000");
+    let place = gate.place("rate = 400");
     let host = deployed(&place, "2");
     host.cofferdam(&["stop", "job"]).succeeds();
     let saving = host.start(&SAVE);

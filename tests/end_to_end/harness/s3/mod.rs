@@ -2,20 +2,31 @@
 //! what a test has to know of a bucket: what lies in it.
 
 mod azure;
+mod google;
 mod http;
 mod moto;
+mod objects;
 mod page;
 mod server;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use bytes::Bytes;
+
 use super::{Manifest, Place};
 
+pub use google::TOKEN as GOOGLE_TOKEN;
 pub use moto::Moto;
 pub use server::{Fault, Request, Server};
 
-/// The key that is not to be told to anyone.
+/// The bucket that there is.
+const NAME: &str = "bucket";
+
+/// The name of the key that is valid.
+const ACCESS: &str = "test";
+
+/// That key, which is not to be told to anyone.
 pub const SECRET: &str = "wJalrXUtnFEMI-this-is-secret";
 
 /// A bucket of a server on this machine.
@@ -48,12 +59,12 @@ impl Bucket {
 
     /// Writes the file of credentials that the settings name.
     pub fn give_credentials(place: &Place) {
-        place.write("credentials", format!("[default]\naws_access_key_id = test\naws_secret_access_key = {SECRET}\n"));
+        place.write("credentials", format!("[default]\naws_access_key_id = {ACCESS}\naws_secret_access_key = {SECRET}\n"));
     }
 
     /// Makes the bucket.
     fn create(&self) {
-        let (status, body) = http::request(self.address, "PUT", &format!("/{}", self.name), b"");
+        let (status, body) = http::request(self.address, "PUT", &format!("/{}", self.name), "");
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
     }
 
@@ -62,8 +73,8 @@ impl Bucket {
         let mut keys = BTreeSet::new();
         let mut after = String::new();
         loop {
-            let (status, body) = http::request(self.address, "GET", &format!("/{}?list-type=2&start-after={after}", self.name), b"");
-            let text = String::from_utf8(body).expect("XML");
+            let (status, body) = http::request(self.address, "GET", &format!("/{}?list-type=2&start-after={after}", self.name), "");
+            let text = String::from_utf8_lossy(&body);
             assert_eq!(status, 200, "{text}");
             let found = text.split("<Key>").skip(1).map(|rest| rest.split('<').next().unwrap_or_default().to_owned());
             keys.extend(found);
@@ -75,8 +86,9 @@ impl Bucket {
     }
 
     /// An object's content; none if it is not there.
-    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
-        let (status, body) = http::request(self.address, "GET", &format!("/{}/{key}", self.name), b"");
+    pub fn get(&self, key: &str) -> Option<Bytes> {
+        let (status, body) = http::request(self.address, "GET", &format!("/{}/{key}", self.name), "");
+        assert!(matches!(status, 200 | 404), "{status}: {}", String::from_utf8_lossy(&body));
         (status == 200).then_some(body)
     }
 
@@ -85,8 +97,8 @@ impl Bucket {
         for key in self.keys().iter().filter(|key| key.starts_with(from)) {
             let content = self.get(key).expect("it was listed");
             let moved = format!("/{}/{to}{}", self.name, &key[from.len()..]);
-            for (method, path, body) in [("PUT", moved, content), ("DELETE", format!("/{}/{key}", self.name), vec![])] {
-                let (status, answer) = http::request(self.address, method, &path, &body);
+            for (method, path, body) in [("PUT", moved, content), ("DELETE", format!("/{}/{key}", self.name), Bytes::new())] {
+                let (status, answer) = http::request(self.address, method, &path, body);
                 assert!((200..300).contains(&status), "{}", String::from_utf8_lossy(&answer));
             }
         }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use super::Bucket;
+use super::{Bucket, NAME};
 use crate::harness::{Running, target};
 
 /// A running server with a bucket. Dropped, it is killed.
@@ -25,7 +25,7 @@ impl Moto {
         let said = running.stderr();
         let address: SocketAddr =
             said.split(READY).nth(1).and_then(|rest| rest.split_whitespace().next()?.parse().ok()).expect("its address");
-        let bucket = Bucket { address, name: "bucket" };
+        let bucket = Bucket { address, name: NAME };
         bucket.create();
         Moto { bucket, _running: running }
     }

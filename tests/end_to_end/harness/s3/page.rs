@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::objects::Objects;
+
 /// Entries on a page.
 const PAGE: usize = 5;
 
@@ -19,10 +21,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// The keys that begin as `query` says, after the one that it names as `after` or as `start-after`.
-    pub fn of(objects: &BTreeMap<String, Vec<u8>>, query: &BTreeMap<String, String>, after: &str) -> Page {
-        let text = |name: &str| query.get(name).map_or("", String::as_str);
-        let (prefix, delimiter) = (text("prefix"), text("delimiter"));
+    /// The keys that begin with `prefix` and come after `after`, with those that have a delimiter behind the prefix as one.
+    pub fn of(objects: &Objects, prefix: &str, delimiter: &str, after: String) -> Page {
         let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
         for (key, object) in objects.iter().filter(|(key, _)| key.starts_with(prefix)) {
             let below = (!delimiter.is_empty()).then(|| key[prefix.len()..].split_once(delimiter)).flatten();
@@ -31,7 +31,6 @@ impl Page {
                 None => entries.insert(key.clone(), Entry::Object(key.clone(), object.len())),
             };
         }
-        let after = text(after).max(text("start-after")).to_owned();
         let mut rest = entries.into_iter().filter(|(key, _)| *key > after);
         let page: Vec<(String, Entry)> = rest.by_ref().take(PAGE).collect();
         let next = page.last().map(|(last, _)| last.clone()).filter(|_| rest.next().is_some());

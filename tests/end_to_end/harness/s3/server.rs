@@ -1,15 +1,30 @@
-//! A small server in this process that speaks as much of S3 as a store of checkpoints needs, and misbehaves as it is told.
+//! A server in this process that speaks S3, and what stands before it: requests go wrong as a test says.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::http::{Head, OBSERVER, decode};
-use super::page::{Entry, Page};
-use super::{Bucket, azure};
+use futures::{StreamExt, stream};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use s3s::auth::{S3Auth, SecretKey};
+use s3s::dto::StreamingBlob;
+use s3s::host::SingleDomain;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::{Body, HttpRequest, HttpResponse, S3Error, S3ErrorCode, S3Result, path, s3_error};
+use tokio::sync::{Semaphore, watch};
+
+use super::http::{OBSERVER, RUNTIME, whole};
+use super::objects::{Overwrites, Store};
+use super::{ACCESS, Bucket, NAME, SECRET, azure, google};
+
+/// Where buckets are part of the name of the host.
+const DOMAIN: &str = "s3.example.test";
 
 /// How a request goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +39,7 @@ pub enum Fault {
     Silence,
     /// It is done, and the connection ends without an answer.
     Unheard,
-    /// It is done a little later.
+    /// It is done, and answered a little later.
     Slow,
     /// It has come, and is done when the test says so.
     Held,
@@ -42,10 +57,25 @@ pub struct Request {
     pub query: BTreeMap<String, String>,
     /// How many requests came before.
     pub number: u64,
-    pub head: Head,
+    headers: HeaderMap,
 }
 
 impl Request {
+    fn of(request: &HttpRequest, number: u64) -> Self {
+        let uri = request.uri();
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        let bucket = host.and_then(|host| host.strip_suffix(DOMAIN)?.strip_suffix('.'));
+        let decoded = percent_encoding::percent_decode_str(uri.path()).decode_utf8_lossy();
+        let path = path::parse_virtual_hosted_style(bucket, &decoded);
+        let key = path.ok().and_then(|path| path.get_object_key().map(str::to_owned)).unwrap_or_default();
+        let query = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+        Request { method: request.method().to_string(), key, query, number, headers: request.headers().clone() }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
     fn kind(&self) -> String {
         let about = ["log", "state", "published"].into_iter().find(|dir| self.key.contains(&format!("/{dir}")));
         match (self.method.as_str(), about) {
@@ -57,46 +87,49 @@ impl Request {
 
 type Misbehave = dyn Fn(&Request) -> Option<Fault> + Send + Sync;
 
+/// The keys that are valid: one.
+struct Keys;
+
+#[async_trait::async_trait]
+impl S3Auth for Keys {
+    async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
+        if access_key == ACCESS { Ok(SECRET.into()) } else { Err(s3_error!(InvalidAccessKeyId, "there is no such key")) }
+    }
+}
+
+/// S3, for whoever signs with a valid key or for everybody.
+fn service(store: &Store, checks: bool) -> S3Service {
+    let mut builder = S3ServiceBuilder::new(store.clone());
+    builder.set_host(SingleDomain::new(DOMAIN).expect("a domain"));
+    if checks {
+        builder.set_auth(Keys);
+    }
+    builder.build()
+}
+
 struct Shared {
-    objects: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// Parts that have come, by upload and number.
-    parts: Mutex<BTreeMap<String, BTreeMap<u32, Vec<u8>>>>,
-    /// Blocks that no list has named yet, by id.
-    blocks: Mutex<BTreeMap<String, Vec<u8>>>,
+    store: Store,
+    /// For jobs.
+    checking: S3Service,
+    /// For tests, and for those who have been checked already.
+    open: S3Service,
     misbehave: Mutex<Arc<Misbehave>>,
     faults: Mutex<Vec<String>>,
     requests: AtomicU64,
     /// How many there were of each kind.
     kinds: Mutex<BTreeMap<String, u64>>,
-    waiting: Waiting,
+    /// How many wait for a word of the test, or have waited and are being done.
+    waiting: watch::Sender<usize>,
+    /// How many of them may go.
+    may_go: Semaphore,
 }
 
-/// Requests that wait for a word of the test.
-#[derive(Default)]
-struct Waiting {
-    /// How many wait, and how many of them may go.
-    count: Mutex<(usize, usize)>,
-    changed: Condvar,
-}
-
-impl Waiting {
-    /// Waits for the word. Whoever gives it waits in turn until what is returned here is dropped.
-    fn wait(&self) -> Going<'_> {
-        let mut count = lock(&self.count);
-        count.0 += 1;
-        count = self.changed.wait_while(count, |(_, may_go)| *may_go == 0).unwrap_or_else(PoisonError::into_inner);
-        count.1 -= 1;
-        Going(self)
-    }
-}
-
-/// A request that has waited and is being answered.
-struct Going<'a>(&'a Waiting);
+/// A request that waits, or has waited and is being done.
+struct Going<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Going<'_> {
     fn drop(&mut self) {
-        lock(&self.0.count).0 -= 1;
-        self.0.changed.notify_all();
+        self.0.send_modify(|waiting| *waiting -= 1);
     }
 }
 
@@ -110,25 +143,21 @@ impl Server {
     /// Starts one that behaves well.
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-        let bucket = Bucket { address: listener.local_addr().expect("it is bound"), name: "bucket" };
+        let bucket = Bucket { address: listener.local_addr().expect("it is bound"), name: NAME };
+        let store = Store::default();
         let well: Arc<Misbehave> = Arc::new(|_| None);
         let shared = Arc::new(Shared {
-            objects: Mutex::default(),
-            parts: Mutex::default(),
-            blocks: Mutex::default(),
+            checking: service(&store, true),
+            open: service(&store, false),
+            store,
             misbehave: Mutex::new(well),
             faults: Mutex::default(),
             requests: AtomicU64::default(),
             kinds: Mutex::default(),
-            waiting: Waiting::default(),
+            waiting: watch::Sender::default(),
+            may_go: Semaphore::new(0),
         });
-        let serving = Arc::clone(&shared);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let shared = Arc::clone(&serving);
-                std::thread::spawn(move || while shared.serve(&stream).is_some() {});
-            }
-        });
+        RUNTIME.spawn(listen(listener, Arc::clone(&shared)));
         Server { bucket, shared }
     }
 
@@ -149,21 +178,19 @@ impl Server {
 
     /// How many requests are held or unanswered.
     pub fn waiting(&self) -> usize {
-        lock(&self.shared.waiting.count).0
+        *self.shared.waiting.borrow()
     }
 
-    /// Lets those go, and returns when they are done and answered.
+    /// Lets those go, and returns when they are done.
     pub fn let_go(&self) {
-        let Waiting { count, changed } = &self.shared.waiting;
-        let mut count = lock(count);
-        count.1 = count.0;
-        changed.notify_all();
-        drop(changed.wait_while(count, |(waiting, _)| *waiting > 0));
+        self.shared.may_go.add_permits(self.waiting());
+        let mut waiting = self.shared.waiting.subscribe();
+        RUNTIME.block_on(waiting.wait_for(|&waiting| waiting == 0)).expect("the server is there");
     }
 
     /// How many uploads in parts are not ended.
     pub fn open_uploads(&self) -> usize {
-        lock(&self.shared.parts).len()
+        self.shared.store.content().parts.len()
     }
 }
 
@@ -171,186 +198,126 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Status, headers and body.
-pub type Answer = (u16, String, Vec<u8>);
-
-pub fn answer(status: u16) -> Answer {
-    (status, String::new(), Vec::new())
-}
-
-fn error(status: u16, code: &str) -> Answer {
-    // As real ones do, it repeats who has asked.
-    let body = format!("<Error><Code>{code}</Code><Message>as told</Message><AWSAccessKeyId>test</AWSAccessKeyId></Error>");
-    (status, "content-type: application/xml\r\n".into(), body.into_bytes())
+async fn listen(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let shared = Arc::clone(&shared);
+        let serve = service_fn(move |request: hyper::Request<_>| {
+            // What has come is done also if whoever has sent it is gone by then.
+            let served = tokio::spawn(Arc::clone(&shared).serve(request.map(Body::from)));
+            async {
+                match served.await.map_err(io::Error::other)?? {
+                    Some(answer) => Ok::<_, io::Error>(answer),
+                    // Until the other side loses patience.
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), serve));
+    }
 }
 
 impl Shared {
-    /// Serves one request; none when the connection has ended.
-    fn serve(&self, stream: &TcpStream) -> Option<()> {
-        let mut reader = BufReader::new(stream);
-        let head = Head::read(&mut reader)?;
-        let mut words = head.line.split(' ');
-        let (method, target) = (words.next()?.to_owned(), words.next()?);
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        // Whoever takes us for a proxy names the host there, too.
-        let path = path.strip_prefix("http://").map_or(path, |rest| rest.split_once('/').map_or("", |(_, path)| path));
-        let path = path.trim_start_matches('/');
-        let (bucket, key) = match head.header("host").and_then(|host| host.split_once('.')) {
-            Some(("bucket", _)) => ("bucket", path),
-            _ => path.split_once('/').unwrap_or((path, "")),
-        };
-        let (bucket, key) = (bucket.to_owned(), decode(key));
-        let pair = |pair: &str| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (name.to_owned(), decode(value))
-        };
-        let query = query.split('&').map(pair).collect();
-        let observes = head.header(OBSERVER).is_some();
-        let number = if observes { 0 } else { self.requests.fetch_add(1, Ordering::SeqCst) };
-        let request = Request { method, key, query, number, head };
-        if !observes {
-            *lock(&self.kinds).entry(request.kind()).or_default() += 1;
+    /// The answer to a request; none if nothing is to be said. After an error the connection ends.
+    async fn serve(self: Arc<Self>, request: HttpRequest) -> io::Result<Option<HttpResponse>> {
+        let (head, body) = request.into_parts();
+        let coming = tokio::spawn(whole(body));
+        let mut request = HttpRequest::from_parts(head, Body::empty());
+        let observes = request.headers().contains_key(OBSERVER);
+        let fault = if observes { None } else { self.fault(&request).await? };
+        if fault == Some(Fault::Cut) && request.method() != "GET" {
+            coming.abort();
+            return Err(broken());
         }
-        let misbehave = Arc::clone(&lock(&self.misbehave));
-        let fault = if observes { None } else { misbehave(&request) };
-        if let Some(fault) = fault {
-            lock(&self.faults).push(format!("{fault:?} {} {}", request.method, request.key));
+        *request.body_mut() = coming.await.map_err(io::Error::other)?.map_err(io::Error::other)?.into();
+        if fault == Some(Fault::Overwrites) {
+            request.extensions_mut().insert(Overwrites);
         }
-        if fault == Some(Fault::Cut) && request.method != "GET" {
-            // What has not been read makes the end a reset.
-            return None;
-        }
-        let mut body = vec![0; request.head.length().unwrap_or(0)];
-        reader.read_exact(&mut body).ok()?;
-        let is_azure = azure::is_meant(&request);
-        let allowed = match is_azure {
-            true => azure::is_allowed(&request),
-            false => request.head.header("authorization").is_some_and(|value| value.contains("Credential=test/")),
-        };
-        let refusal = |status| error(status, if status == 503 { "SlowDown" } else { "Told" });
-        let _held = (fault == Some(Fault::Held)).then(|| self.waiting.wait());
+        let _held = if fault == Some(Fault::Held) { Some(self.wait().await) } else { None };
         let done = match fault {
-            Some(Fault::Refused(status)) => refusal(status),
-            _ if !allowed => error(403, "InvalidAccessKeyId"),
-            _ if bucket != "bucket" => error(404, "NoSuchBucket"),
-            _ if is_azure => azure::act(&mut lock(&self.objects), &mut lock(&self.blocks), &request, body),
-            _ => self.act(&request, body, fault == Some(Fault::Overwrites)),
+            Some(Fault::Refused(status)) => refusal(status)?,
+            _ => self.act(request, observes).await?,
         };
-        let _unanswered = (fault == Some(Fault::Unanswered)).then(|| self.waiting.wait());
-        match fault {
-            Some(Fault::Silence) => {
-                // Until the other side loses patience.
-                let _ = reader.fill_buf().map(<[u8]>::len);
-                None
-            }
-            Some(Fault::Unheard) => None,
-            Some(Fault::Denied(status)) => send(stream, &request, refusal(status), false),
+        let _unanswered = if fault == Some(Fault::Unanswered) { Some(self.wait().await) } else { None };
+        Ok(match fault {
+            Some(Fault::Silence) => None,
+            Some(Fault::Unheard) => return Err(broken()),
+            Some(Fault::Denied(status)) => Some(refusal(status)?),
             Some(Fault::Slow) => {
-                std::thread::sleep(Duration::from_millis(30));
-                send(stream, &request, done, false)
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                Some(done)
             }
-            fault => send(stream, &request, done, fault == Some(Fault::Cut)),
-        }
+            Some(Fault::Cut) => Some(cut(done).await?),
+            _ => Some(done),
+        })
     }
 
-    fn act(&self, request: &Request, body: Vec<u8>, overwrites: bool) -> Answer {
-        let Request { method, key, query, head, .. } = request;
-        let upload = query.get("uploadId");
-        match (method.as_str(), upload) {
-            ("GET", _) if key.is_empty() => list(Page::of(&lock(&self.objects), query, "continuation-token")),
-            ("GET" | "HEAD", _) => match lock(&self.objects).get(key) {
-                Some(object) => part_of(object, head.header("range")),
-                None => error(404, "NoSuchKey"),
-            },
-            ("PUT", Some(upload)) => match lock(&self.parts).get_mut(upload) {
-                Some(parts) => {
-                    parts.insert(query["partNumber"].parse().expect("a number"), body);
-                    (200, "etag: \"part\"\r\n".into(), Vec::new())
-                }
-                None => error(404, "NoSuchUpload"),
-            },
-            ("PUT", None) => {
-                let mut objects = lock(&self.objects);
-                // Google says it with a header of its own.
-                let new = head.header("if-none-match") == Some("*") || head.header("x-goog-if-generation-match") == Some("0");
-                if new && !overwrites && objects.contains_key(key) {
-                    return error(412, "PreconditionFailed");
-                }
-                objects.insert(key.clone(), body);
-                (200, "etag: \"object\"\r\nx-goog-generation: 1\r\n".into(), Vec::new())
-            }
-            ("POST", None) if query.contains_key("delete") => {
-                let text = String::from_utf8_lossy(&body);
-                let keys = text.split("<Key>").skip(1).filter_map(|rest| rest.split('<').next());
-                let mut objects = lock(&self.objects);
-                let delete = |key: &str| {
-                    objects.remove(key);
-                    format!("<Deleted><Key>{key}</Key></Deleted>")
-                };
-                let deleted: String = keys.map(delete).collect();
-                (200, String::new(), format!("<DeleteResult>{deleted}</DeleteResult>").into_bytes())
-            }
-            ("POST", None) if query.contains_key("uploads") => {
-                let upload = format!("upload-{}", request.number);
-                lock(&self.parts).insert(upload.clone(), BTreeMap::new());
-                let body = format!(
-                    "<InitiateMultipartUploadResult><Bucket>bucket</Bucket><Key>k</Key><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
-                );
-                (200, String::new(), body.into_bytes())
-            }
-            ("POST", Some(upload)) => match lock(&self.parts).remove(upload) {
-                Some(parts) => {
-                    lock(&self.objects).insert(key.clone(), parts.into_values().flatten().collect());
-                    let body = "<CompleteMultipartUploadResult><ETag>\"whole\"</ETag></CompleteMultipartUploadResult>";
-                    (200, String::new(), body.as_bytes().to_vec())
-                }
-                None => error(404, "NoSuchUpload"),
-            },
-            ("DELETE", Some(upload)) => {
-                lock(&self.parts).remove(upload);
-                answer(204)
-            }
-            ("DELETE", None) => {
-                lock(&self.objects).remove(key);
-                answer(204)
-            }
-            _ => error(501, "NotImplemented"),
+    /// How a request goes wrong, which may be told only after a while.
+    async fn fault(&self, request: &HttpRequest) -> io::Result<Option<Fault>> {
+        let request = Request::of(request, self.requests.fetch_add(1, Ordering::SeqCst));
+        *lock(&self.kinds).entry(request.kind()).or_default() += 1;
+        let what = format!("{} {}", request.method, request.key);
+        let misbehave = Arc::clone(&lock(&self.misbehave));
+        let fault = tokio::task::spawn_blocking(move || misbehave(&request)).await?;
+        if let Some(fault) = fault {
+            lock(&self.faults).push(format!("{fault:?} {what}"));
         }
+        Ok(fault)
+    }
+
+    /// Waits for a word of the test. Whoever gives it waits in turn until what is returned here is dropped.
+    async fn wait(&self) -> Going<'_> {
+        self.waiting.send_modify(|waiting| *waiting += 1);
+        let going = Going(&self.waiting);
+        self.may_go.acquire().await.expect("it is never closed").forget();
+        going
+    }
+
+    async fn act(&self, mut request: HttpRequest, observes: bool) -> io::Result<HttpResponse> {
+        if azure::is_meant(&request) {
+            let body = request.body().bytes().unwrap_or_default();
+            return azure::act(&mut self.store.content(), &Request::of(&request, 0), &body).map_err(io::Error::other);
+        }
+        let is_google = google::is_meant(&request);
+        if is_google && !google::translate(&mut request) {
+            return refusal(403);
+        }
+        if observes {
+            request.headers_mut().remove(AUTHORIZATION);
+        }
+        let service = if is_google || observes { &self.open } else { &self.checking };
+        let mut answer = service.call(request).await.map_err(|error| io::Error::other(s3s::StdError::from(error)))?;
+        if is_google {
+            google::complete(&mut answer);
+        }
+        Ok(answer)
     }
 }
 
-fn send(mut stream: &TcpStream, request: &Request, (status, headers, body): Answer, cut: bool) -> Option<()> {
-    let mut sent = format!("HTTP/1.1 {status} Told\r\n{headers}content-length: {}\r\n\r\n", body.len()).into_bytes();
-    let body: &[u8] = if request.method == "HEAD" { &[] } else { &body };
-    sent.extend_from_slice(if cut { &body[..body.len() / 2] } else { body });
-    // In one go: between two, both sides would wait for each other a while.
-    stream.write_all(&sent).ok()?;
-    (!cut).then_some(())
+fn broken() -> io::Error {
+    io::Error::other("as told")
 }
 
-/// An object, or as much of it as a header `range` asks for.
-pub fn part_of(object: &[u8], range: Option<&str>) -> Answer {
-    const HEADERS: &str = "etag: \"object\"\r\nlast-modified: Mon, 30 Nov 2026 07:00:00 GMT\r\n";
-    let range = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
-    let Some((first, last)) = range else { return (200, HEADERS.into(), object.to_vec()) };
-    let first: usize = first.parse().expect("a number");
-    let last = last.parse().map_or(object.len() - 1, |last: usize| last.min(object.len() - 1));
-    let headers = format!("{HEADERS}content-range: bytes {first}-{last}/{}\r\n", object.len());
-    (206, headers, object[first..=last].to_vec())
+fn refusal(status: u16) -> io::Result<HttpResponse> {
+    let code = if status == 503 { S3ErrorCode::SlowDown } else { S3ErrorCode::Custom("Told".into()) };
+    let mut error = S3Error::with_message(code, "as told");
+    error.set_status_code(status.try_into().map_err(io::Error::other)?);
+    error.to_http_response().map_err(io::Error::other)
 }
 
-fn list(page: Page) -> Answer {
-    let more = match page.next {
-        Some(last) => format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{last}</NextContinuationToken>"),
-        None => "<IsTruncated>false</IsTruncated>".into(),
-    };
-    let render = |entry: Entry| match entry {
-        Entry::Below(common) => format!("<CommonPrefixes><Prefix>{common}</Prefix></CommonPrefixes>"),
-        Entry::Object(key, size) => format!(
-            "<Contents><Key>{key}</Key><LastModified>2026-11-30T07:00:00.000Z</LastModified><ETag>\"o\"</ETag><Size>{size}</Size></Contents>"
-        ),
-    };
-    let entries: String = page.entries.into_iter().map(render).collect();
-    let body = format!("<?xml version=\"1.0\"?><ListBucketResult>{more}{entries}</ListBucketResult>");
-    (200, "content-type: application/xml\r\n".into(), body.into_bytes())
+/// An answer whose connection breaks in the midst.
+async fn cut(answer: HttpResponse) -> io::Result<HttpResponse> {
+    let (mut head, body) = answer.into_parts();
+    let body = whole(body).await.map_err(io::Error::other)?;
+    head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let half = body.slice(..body.len() / 2);
+    let end = stream::once(async {
+        // The half is sent meanwhile.
+        tokio::task::yield_now().await;
+        Err(broken())
+    });
+    let body = StreamingBlob::wrap(stream::iter([Ok(half)]).chain(end));
+    Ok(HttpResponse::from_parts(head, body.into()))
 }
