@@ -36,7 +36,7 @@ fn place(input: &[String]) -> Place {
 }
 
 pub fn rules() -> Vec<String> {
-    (0..1200).map(|number| format!("rule-{},{number}", number % 7)).collect()
+    (0..3000).map(|number| format!("rule-{},{number}", number % 7)).collect()
 }
 
 /// How many lines, and how many rules, had been read in a checkpoint.
@@ -178,7 +178,7 @@ fn work(place: &Place, random: &mut Random, version: &str, parallelisms: &[&str]
 #[test]
 fn state_goes_from_version_to_version_and_back_exactly() {
     let mut random = Random::new(41);
-    let input = sums::input(&mut random, 0, 24_000);
+    let input = sums::input(&mut random, 0, 60_000);
     let place = place(&input);
     kill_and_resume(&place, &mut random, 1, FIRST, |_| Moment::Checkpoints(1));
     let v1 = work(&place, &mut random, "v1", &["1", "2"]);
@@ -228,7 +228,7 @@ fn state_goes_from_version_to_version_and_back_exactly() {
 #[test]
 fn state_on_disk_goes_from_version_to_version_exactly() {
     let mut random = Random::new(43);
-    let input = sums::input(&mut random, 0, 24_000);
+    let input = sums::input(&mut random, 0, 60_000);
     let place = place(&input);
     let on_disk = |version: &str, rates: [&str; 2]| job(version, rates).state("backend = \"disk\"\nmemory = \"64KiB\"");
     place.set_job(&on_disk("v1", SLOW));

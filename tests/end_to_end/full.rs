@@ -27,7 +27,7 @@ fn is_whole(manifest: &Manifest) {
 
 #[test]
 fn each_holds_all_state_and_shares_no_file_with_another() {
-    let input = sums::input(&mut Random::new(61), 0, 24_000);
+    let input = sums::input(&mut Random::new(61), 0, 96_000);
     let place = Place::new(&job(false, "rate = 6000"));
     place.write_lines("input.txt", &input);
     for parallelism in ["2", "3", "1"] {
@@ -61,9 +61,10 @@ fn each_holds_all_state_and_shares_no_file_with_another() {
 
 #[test]
 fn what_could_not_be_merged_is_merged_when_the_storage_is_back() {
-    let input = sums::input(&mut Random::new(62), 0, 16_000);
+    let input = sums::input(&mut Random::new(62), 0, 60_000);
     let settings = "interval = \"10ms\"\nincremental = false\ntolerable-failures = 1000\ndir = \"checkpoints\"";
-    let place = Place::new(&maps::job("type = \"file\"\npath = \"input.txt\"\nrate = 5000").checkpoint(settings));
+    let job = |rate: &str| maps::job(&format!("type = \"file\"\npath = \"input.txt\"\n{rate}")).checkpoint(settings);
+    let place = Place::new(&job("rate = 3000"));
     place.write_lines("input.txt", &input);
     let mut running = place.start(&["-p", "2"]);
     for round in 1..=3 {
@@ -74,7 +75,10 @@ fn what_could_not_be_merged_is_merged_when_the_storage_is_back() {
         give_back(&place, &running);
         until("a checkpoint after it", || (running.stderr().matches("healthy again: checkpoint ").count() == round).then_some(()));
     }
-    running.wait().succeeds();
+    running.signal("INT");
+    running.wait().ends_with(130);
+    place.set_job(&job(""));
+    place.run(&["-p", "2"]).succeeds();
     assert_lines(place.lines("out"), maps::oracle(&input), "through failures");
     is_whole(place.manifests(1).last().expect("the last checkpoint"));
 }

@@ -54,7 +54,7 @@ fn small_state_lies_in_manifests_and_survives_kills_merges_and_a_move() {
 #[test]
 fn what_is_not_small_is_a_file_and_both_are_restored_together() {
     let mut random = Random::new(52);
-    let input = sums::input(&mut random, 0, 24_000);
+    let input = sums::input(&mut random, 0, 120_000);
     let place = place("2KiB", "rate = 6000", &input);
     for parallelism in ["2", "1", "3"] {
         let newest = place.newest(1);

@@ -41,7 +41,7 @@ pub fn check(lines: &[String], input: &[String], is_left_out: fn(u64) -> bool) {
 /// Killed on one, three and two subtasks, each again and again, and ended on three.
 fn survives(component: &str, seed: u64, lines: &str, is_left_out: fn(u64) -> bool) {
     let mut random = Random::new(seed);
-    let input = sums::input(&mut random, 0, 12_000);
+    let input = sums::input(&mut random, 0, 60_000);
     let place = Place::new(&counts(component, "rate = 4000", lines));
     place.write_lines("input/a", &input);
     let draw = |random: &mut Random| match random.below(4) {

@@ -175,7 +175,7 @@ fn a_component_that_exceeds_a_limit_is_taken_back_where_it_is() {
 }
 
 fn is_taken_back_where_it_is(seed: u64, how: &str, reasons: [&str; 2]) {
-    let settings = format!("config = {{ bad = 6000, how = {how:?} }}\nlimits = {LIMITS}");
+    let settings = format!("config = {{ bad = 9000, how = {how:?} }}\nlimits = {LIMITS}");
     let (place, input) = place(seed, &job("rate = 1000", &settings));
     let mut host = host(&place, "2");
     let old = runs(&host, "tally");
@@ -196,7 +196,7 @@ fn is_taken_back_where_it_is(seed: u64, how: &str, reasons: [&str; 2]) {
     let versions = versions(&place, &input, how);
     assert!(versions[..end].iter().all(|version| version == "v1"));
     assert!(versions[end..end + 1000].iter().all(|version| version == "v2"));
-    assert!(versions[6000..].iter().all(|version| version == "v1"), "it has failed on the first of these");
+    assert!(versions[9000..].iter().all(|version| version == "v1"), "it has failed on the first of these");
 }
 
 #[test]
