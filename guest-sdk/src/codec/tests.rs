@@ -67,6 +67,8 @@ proptest! {
         is_postcard(value as i8)?;
         is_postcard(u128::from(value) << 60)?;
         is_postcard(-i128::from(value))?;
+        is_postcard((value, value as i64, value as u8))?;
+        is_postcard((Some(value as i16), (value as u32, value as i32), value as u16))?;
     }
 
     #[test]
@@ -91,6 +93,9 @@ proptest! {
         same::<i64>(&bytes)?;
         same::<u32>(&bytes)?;
         same::<i16>(&bytes)?;
+        same::<(u64, i16)>(&bytes)?;
+        same::<(i64, Option<u8>, (u32,))>(&bytes)?;
+        same::<(u16, String)>(&bytes)?;
         same::<Flight>(&bytes)?;
     }
 
@@ -141,6 +146,9 @@ fn json_is_text_for_others() {
 #[test]
 fn messages_name_the_schema() {
     assert_eq!(Flight::decode(&[]).unwrap_err().schema, "postcard:{carrier:text,delay:option<i64>,via:list<(text,u16)>}");
+    let schema = "postcard:(u64,text)";
+    assert_eq!(<(u64, String)>::decode(&[1, 9, b'a']).unwrap_err().schema, schema);
+    assert_eq!(<(u64, String)>::decode(&[1, 1, b'a', 0]).unwrap_err().to_string(), format!("not {schema}: 1 bytes too many"));
     assert_eq!(<()>::decode(b"ab").unwrap_err().to_string(), "not postcard:unit: 2 bytes too many");
     assert_eq!(u16::decode(&[0xff; 3]).unwrap_err().to_string(), "not postcard:u16: not one whole number in range");
 }

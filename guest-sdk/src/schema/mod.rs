@@ -9,6 +9,10 @@ mod tree_tests;
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
+
+use crate::codec::write_postcard;
+
 pub(crate) use tree::{Field, Id, Node, Tree};
 
 /// A type whose layout can be told: `#[record]` and `#[derive(Schema)]` implement it.
@@ -44,6 +48,28 @@ pub trait Schema {
         Self: Sized,
     {
         None
+    }
+
+    /// Appends the value as part of another: as postcard writes it.
+    #[doc(hidden)]
+    #[inline]
+    fn encode_part(&self, out: &mut Vec<u8>)
+    where
+        Self: Serialize,
+    {
+        write_postcard(self, out);
+    }
+
+    /// Reads the value that `bytes` begin with, if they do, and leaves what follows it.
+    #[doc(hidden)]
+    #[inline]
+    fn decode_part<'de>(bytes: &mut &'de [u8]) -> Option<Self>
+    where
+        Self: Deserialize<'de>,
+    {
+        let (value, rest) = postcard::take_from_bytes(bytes).ok()?;
+        *bytes = rest;
+        Some(value)
     }
 }
 

@@ -6,7 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::{Schema, Structure};
+use crate::codec::varint;
 
 /// Types whose structure is one word.
 macro_rules! words {
@@ -22,10 +25,56 @@ macro_rules! words {
 // serde writes the sizes of the machine as 64 bits.
 words! {
     (): "unit", bool: "bool", char: "char", f32: "f32", f64: "f64",
-    i8: "i8", i16: "i16", i32: "i32", i64: "i64", i128: "i128", isize: "i64",
-    u16: "u16", u32: "u32", u64: "u64", u128: "u128", usize: "u64",
+    i8: "i8", i128: "i128", isize: "i64", u128: "u128", usize: "u64",
     Duration: "{secs:u64,nanos:u32}",
 }
+
+/// Integers that are read and written without serde.
+macro_rules! integers {
+    ($($unsigned:ident $signed:ident,)*) => {$(
+        impl Schema for $unsigned {
+            fn structure(to: &mut Structure) {
+                to.word(stringify!($unsigned));
+            }
+
+            #[inline]
+            fn encode_part(&self, out: &mut Vec<u8>) {
+                varint::write(u64::from(*self), out);
+            }
+
+            #[inline]
+            fn decode_part<'de>(bytes: &mut &'de [u8]) -> Option<Self>
+            where
+                Self: Deserialize<'de>,
+            {
+                // In range, because of the number of bits.
+                varint::take(bytes, <$unsigned>::BITS).map(|value| value as $unsigned)
+            }
+        }
+
+        impl Schema for $signed {
+            fn structure(to: &mut Structure) {
+                to.word(stringify!($signed));
+            }
+
+            #[inline]
+            fn encode_part(&self, out: &mut Vec<u8>) {
+                varint::write(varint::zigzag(i64::from(*self)), out);
+            }
+
+            #[inline]
+            fn decode_part<'de>(bytes: &mut &'de [u8]) -> Option<Self>
+            where
+                Self: Deserialize<'de>,
+            {
+                // In range, because of the number of bits.
+                varint::take(bytes, <$signed>::BITS).map(|value| varint::unzigzag(value) as $signed)
+            }
+        }
+    )*};
+}
+
+integers! { u16 i16, u32 i32, u64 i64, }
 
 impl Schema for u8 {
     fn structure(to: &mut Structure) {

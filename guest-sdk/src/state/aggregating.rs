@@ -87,7 +87,11 @@ impl<A: Aggregate> AggregatingState<A> {
     /// If the host's bytes are no such accumulator: the type was changed, and the state's version with it should have been.
     #[inline]
     pub fn add(&mut self, input: A::Input) {
-        self.0.update(A::begin, |accumulator| A::add(accumulator, input));
+        self.0.update(|old| {
+            let mut accumulator = old.unwrap_or_else(A::begin);
+            A::add(&mut accumulator, input);
+            (accumulator, ())
+        });
     }
 
     /// What all that was added makes, if anything was.

@@ -19,8 +19,6 @@ pub(super) struct Cache<T> {
     slots: Vec<Slot<T>>,
     /// So many keys, from the first on, the host was asked for.
     fetched: usize,
-    /// The keys whose slots have changed. A record whose work was undone leaves none.
-    changed: Vec<u32>,
     /// The slot of the current key as it was before the record of step `saved_at`. A record has one key, so one slot is enough; and no
     /// step comes again, so it never has to be reset.
     saved: Slot<T>,
@@ -38,7 +36,6 @@ impl<T: Value> Cache<T> {
             declared,
             slots: Vec::new(),
             fetched: 0,
-            changed: Vec::new(),
             saved: Slot::Unread,
             saved_at: 0,
             keys: Vec::new(),
@@ -68,11 +65,18 @@ impl<T: Value> Cache<T> {
     /// The current key's value.
     #[inline]
     pub(super) fn get(&mut self) -> Option<&T> {
+        let key = self.read_key();
+        self.slots[key].value()
+    }
+
+    /// The current key, with its slot read.
+    #[inline]
+    fn read_key(&mut self) -> usize {
         let key = self.scope.key() as usize;
-        if !matches!(self.slots.get(key), Some(Slot::Absent | Slot::Present(_) | Slot::Removed | Slot::Changed(_))) {
+        if matches!(self.slots.get(key), None | Some(Slot::Unread)) {
             self.read(key);
         }
-        self.slots[key].value()
+        key
     }
 
     /// Reads the slot of a key, and with the first one those of all keys, unless reading counts.
@@ -126,9 +130,6 @@ impl<T: Value> Cache<T> {
     #[inline]
     fn replace(&mut self, new: Slot<T>) {
         let old = mem::replace(self.slot(), new);
-        if !old.is_changed() {
-            self.changed.push(self.scope.key());
-        }
         let step = self.scope.current_step();
         if self.saved_at != step {
             self.saved_at = step;
@@ -136,39 +137,32 @@ impl<T: Value> Cache<T> {
         }
     }
 
-    /// Changes the current key's value in place, beginning with what `begin` makes where there is none.
+    /// Makes the current key's value what `change` makes of it, and gives back what `change` tells beside it.
     #[inline]
-    pub(super) fn update<R>(&mut self, begin: impl FnOnce() -> T, change: impl FnOnce(&mut T) -> R) -> R
+    pub(super) fn update<R>(&mut self, change: impl FnOnce(Option<T>) -> (T, R)) -> R
     where
         T: Clone,
     {
-        if self.saved_at != self.scope.current_step() {
-            // The old value is kept by `replace`, and its copy is what changes.
-            let mut value = self.get().cloned().unwrap_or_else(begin);
-            let result = change(&mut value);
-            self.set(value);
-            return result;
-        }
-        if self.get().is_none() {
-            self.set(begin());
-        }
-        match self.slot() {
-            Slot::Changed(value) => change(value),
-            // This record wrote the slot, or it would not be saved.
-            _ => unreachable!("a slot that was written in this record has changed"),
-        }
+        let key = self.read_key();
+        let step = self.scope.current_step();
+        let slot = &mut self.slots[key];
+        let old = if self.saved_at == step {
+            mem::take(slot).into_value()
+        } else {
+            let old = slot.value().cloned();
+            self.saved_at = step;
+            self.saved = mem::take(slot);
+            old
+        };
+        let (new, result) = change(old);
+        *slot = Slot::Changed(new);
+        result
     }
 
     pub(super) fn undo(&mut self) {
-        if self.saved_at != self.scope.current_step() {
-            return;
+        if self.saved_at == self.scope.current_step() {
+            *self.slot() = mem::take(&mut self.saved);
         }
-        let saved = mem::take(&mut self.saved);
-        if !saved.is_changed() {
-            // The record's first write put its key there, and nothing came after it.
-            self.changed.pop();
-        }
-        *self.slot() = saved;
     }
 
     pub(super) fn write_back(&mut self) {
@@ -177,23 +171,22 @@ impl<T: Value> Cache<T> {
         }
         self.keys.clear();
         self.values.clear();
-        let mut removed = 0;
-        for index in 0..self.changed.len() {
-            let key = self.changed[index];
-            if let Slot::Changed(value) = &self.slots[key as usize] {
-                self.keys.push(key);
-                self.values.push_with(|bytes| value.encode(bytes));
-            } else {
-                self.changed[removed] = key;
-                removed += 1;
+        let mut removed = Vec::new();
+        for (key, slot) in (0u32..).zip(&self.slots) {
+            match slot {
+                Slot::Changed(value) => {
+                    self.keys.push(key);
+                    self.values.push_with(|bytes| value.encode(bytes));
+                }
+                Slot::Removed => removed.push(key),
+                _ => {}
             }
         }
-        self.changed.truncate(removed);
         if !self.keys.is_empty() {
             self.scope.backend().put(self.state, &self.keys, &self.values);
         }
-        if !self.changed.is_empty() {
-            self.scope.backend().clear(self.state, &self.changed);
+        if !removed.is_empty() {
+            self.scope.backend().clear(self.state, &removed);
         }
         self.forget();
     }
@@ -201,7 +194,6 @@ impl<T: Value> Cache<T> {
     pub(super) fn forget(&mut self) {
         self.slots.clear();
         self.fetched = 0;
-        self.changed.clear();
         self.saved = Slot::Unread;
     }
 }

@@ -71,15 +71,13 @@ impl<T: Value + Clone, R: Reduce<T>> ReducingState<T, R> {
     /// If the host's bytes are no `T`: the type was changed, and the state's version with it should have been.
     #[inline]
     pub fn add(&mut self, value: T) {
-        let new = match self.cache.get() {
-            None => value,
-            Some(old) => {
-                let mut new = old.clone();
-                R::reduce(&mut new, value);
-                new
+        self.cache.update(|old| match old {
+            None => (value, ()),
+            Some(mut into) => {
+                R::reduce(&mut into, value);
+                (into, ())
             }
-        };
-        self.cache.set(new);
+        });
     }
 
     /// What all added values make, if there were any.

@@ -28,4 +28,12 @@ impl<T> Slot<T> {
             _ => None,
         }
     }
+
+    #[inline]
+    pub(super) fn into_value(self) -> Option<T> {
+        match self {
+            Slot::Present(value) | Slot::Changed(value) => Some(value),
+            _ => None,
+        }
+    }
 }

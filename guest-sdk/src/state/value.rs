@@ -47,7 +47,11 @@ impl<T: Value> ValueState<T> {
     where
         T: Default + Clone,
     {
-        self.0.update(T::default, change)
+        self.0.update(|old| {
+            let mut value = old.unwrap_or_default();
+            let result = change(&mut value);
+            (value, result)
+        })
     }
 
     /// Removes the value.

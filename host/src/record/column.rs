@@ -99,8 +99,9 @@ impl Column {
     }
 }
 
-/// Appends bytes. Most values are short, and a call to copy them takes longer than copying them: those go in two pieces that overlap.
-#[inline]
+/// Appends bytes. Most values are short, and a call to copy them takes longer than copying them, as does one of this: those go in two
+/// pieces that overlap.
+#[inline(always)]
 pub fn append(out: &mut Vec<u8>, bytes: &[u8]) {
     match bytes.len() {
         0 => {}

@@ -330,17 +330,18 @@ impl KeyedState {
     pub(super) fn replace(&mut self, state: usize, number: u32, live: bool, stamp: Option<&Stamp>, value: &[u8]) {
         self.before_write(state, number);
         let table = &mut self.tables[state];
-        self.undo.replacing(state, number, &table.slots[number as usize]);
-        table.change(number, |slot| {
-            match stamp {
-                None => slot.set_value(value),
-                Some(stamp) => {
-                    slot.set_value(stamp);
-                    slot.extend_value(value);
-                }
+        let slot = &mut table.slots[number as usize];
+        self.undo.replacing(state, number, slot);
+        (slot.live, slot.saved) = (live, 0);
+        if stamp.is_none() && slot.overwrite_value(value) {
+            return;
+        }
+        table.change(number, |slot| match stamp {
+            None => slot.set_value(value),
+            Some(stamp) => {
+                slot.set_value(stamp);
+                slot.extend_value(value);
             }
-            slot.live = live;
-            slot.saved = 0;
         });
     }
 

@@ -208,7 +208,7 @@ impl KeyedState {
             let end = entries.fill(call, fields, start..within.end);
             let KeyedState { tables, below, max_parallelism, .. } = self;
             let table = &mut tables[state];
-            table.find_many(entries.iter(), &mut found);
+            table.find_many(entries.hashes.iter().copied(), entries.keys.iter(), &mut found);
             if let Some(below) = below {
                 let hashes = fields.keys[start..end].iter().map(|&key| call.hashes[key as usize]);
                 below.bring(state, table, *max_parallelism, entries.iter().zip(hashes), &mut found);

@@ -7,7 +7,6 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use super::index::Index;
-use super::keyed::key_at;
 use super::notes::Notes;
 use super::ttl;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
@@ -57,12 +56,21 @@ impl Slot {
 
     #[inline]
     pub(super) fn set_value(&mut self, value: &[u8]) {
-        let old = self.value_mut();
-        if old.len() == value.len() {
-            return copy(value, old);
+        if !self.overwrite_value(value) {
+            self.truncate_value(0);
+            self.data.extend_from_slice(value);
         }
-        self.truncate_value(0);
-        self.data.extend_from_slice(value);
+    }
+
+    /// Replaces the value by one of the same length, if it is that.
+    #[inline]
+    pub(super) fn overwrite_value(&mut self, value: &[u8]) -> bool {
+        let old = self.value_mut();
+        let fits = old.len() == value.len();
+        if fits {
+            copy(value, old);
+        }
+        fits
     }
 
     #[inline]
@@ -166,7 +174,8 @@ impl Table {
             found.extend(which.iter().map(|&key| self.known[key as usize]));
             return;
         }
-        self.find_many(which.iter().map(|&key| key_at(call, key)), found);
+        let hashes = which.iter().map(|&key| call.hashes[key as usize]);
+        self.find_many(hashes, which.iter().map(|&key| call.keys.get(key as usize)), found);
         bring(self, found);
         if self.known.is_empty() {
             self.known.resize(call.keys.len(), UNKNOWN);
@@ -182,16 +191,21 @@ impl Table {
         }
     }
 
-    /// The slots of many keys, [`NONE`] where there is none. Three short passes instead of one long one: each pass's cache misses do
-    /// not depend on each other, so they overlap.
-    pub(super) fn find_many<'a>(&self, keys: impl Iterator<Item = Hashed<'a>> + Clone, found: &mut Vec<u32>) {
+    /// The slots of many keys, which come with their hashes; [`NONE`] where there is none. Three short passes instead of one long one: each
+    /// pass's cache misses do not depend on each other, so they overlap.
+    pub(super) fn find_many<'a>(
+        &self,
+        hashes: impl Iterator<Item = u64> + Clone,
+        keys: impl Iterator<Item = &'a [u8]>,
+        found: &mut Vec<u32>,
+    ) {
         found.clear();
-        found.extend(keys.clone().map(|(hash, _)| self.index.guess(hash).unwrap_or(NONE)));
+        found.extend(hashes.clone().map(|hash| self.index.guess(hash).unwrap_or(NONE)));
         let mut misled = false;
-        for (slot, (hash, _)) in found.iter().zip(keys.clone()) {
+        for (slot, hash) in found.iter().zip(hashes.clone()) {
             misled |= *slot != NONE && self.slots[*slot as usize].hash != hash;
         }
-        for (slot, (hash, key)) in found.iter_mut().zip(keys) {
+        for (slot, (hash, key)) in found.iter_mut().zip(hashes.zip(keys)) {
             let right = *slot == NONE || (!misled && same(self.slots[*slot as usize].key(), key));
             if !right {
                 *slot = self.find((hash, key)).unwrap_or(NONE);
