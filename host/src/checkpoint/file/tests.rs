@@ -347,8 +347,8 @@ fn what_nobody_takes_is_not_written_on() {
         FileFacts { operator: "count", states: &states(&["a"]), groups: ALL, epochs: Epochs::only(1), compression: Compression::Lz4 };
     let grouped = Grouped::new(facts, pack(&changes, &["a"], 1)).unwrap();
     let files = [StateReader::open("f", InMemory::of(|take| grouped.write(take)).unwrap().bytes).unwrap()];
-    let makes: [&dyn Fn(&mut Take<'_>) -> Result<Written>; 2] =
-        [&|take| grouped.write(take), &|take| super::merge(&files, ALL, true, &[], 0, take)];
+    type Make<'a> = &'a dyn Fn(&mut Take<'_>) -> Result<Written>;
+    let makes: [Make<'_>; 2] = [&|take| grouped.write(take), &|take| super::merge(&files, ALL, true, &[], 0, take)];
     for make in makes {
         let mut taken = 0;
         let error = make(&mut |_| {
