@@ -163,7 +163,7 @@ fn a_component_takes_over_at_a_barrier_and_stays() {
 fn a_component_that_fails_is_taken_back_where_it_is() {
     is_taken_back_where_it_is(64, "panic", [": record 0x", "panicked: 90"]);
     is_taken_back_where_it_is(65, "trap", [": record 0x", "trapped: "]);
-    is_taken_back_where_it_is(66, "error", [": record 0x", "rejected a record: 60"]);
+    is_taken_back_where_it_is(66, "error", [": record 0x", "rejected a record: 90"]);
 }
 
 #[test]

@@ -50,6 +50,14 @@ fn is_postcard<T: Encode + Serialize + for<'de> Decode<'de> + PartialEq + Debug>
     round_trip(value)
 }
 
+#[test]
+fn a_number_of_more_bytes_than_its_type_has_is_refused_as_postcard_does() {
+    let bytes = [0x80, 0x80, 0x80, 0x00];
+    assert!(postcard::from_bytes::<(u16,)>(&bytes).is_err());
+    assert!(<(u16,)>::decode(&bytes).is_err() && u16::decode(&bytes).is_err());
+    assert_eq!(<(u32,)>::decode(&bytes).ok(), postcard::from_bytes(&bytes).ok());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(2), failure_persistence: None, ..ProptestConfig::default() })]
 

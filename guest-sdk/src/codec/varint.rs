@@ -41,7 +41,7 @@ pub(crate) fn take(bytes: &mut &[u8], bits: u32) -> Option<u64> {
 #[inline(never)]
 fn take_long(bytes: &mut &[u8], bits: u32) -> Option<u64> {
     let mut value = 0u64;
-    for (place, &byte) in bytes.iter().enumerate().take(10) {
+    for (place, &byte) in bytes.iter().enumerate().take(bits.div_ceil(7) as usize) {
         let (part, shift) = (u64::from(byte & 0x7f), 7 * place);
         value |= part << shift;
         if byte < 0x80 {

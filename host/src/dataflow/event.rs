@@ -57,8 +57,6 @@ pub enum Event {
         subtask: u16,
         /// At the barrier that ends this epoch.
         epoch: u64,
-        /// When, in milliseconds since the Unix epoch: so long the old component's states have lived as it says.
-        at: i64,
         /// From the end of the last call before it to the first that it can take.
         took: Duration,
     },

@@ -39,6 +39,8 @@ pub struct Swap {
     pub node: usize,
     /// At the barrier that ends this epoch.
     pub epoch: u64,
+    /// Since when, in milliseconds since the Unix epoch: one time for all subtasks, and for manifests.
+    pub at: i64,
     /// What takes over.
     pub to: Version,
     /// What has to be done to its state before.
@@ -73,8 +75,7 @@ impl OperatorStage {
             }
         }
         let (mut state, outputs) = self.dismiss();
-        let at = clock::wall_ms();
-        state.arrange(&swap.to.arrangement, at);
+        state.arrange(&swap.to.arrangement, swap.at);
         swap.migrate.as_ref().map_or(Ok(()), |migrate| migrate(&mut state))?;
         if let Some(trial) = &swap.trial {
             let counts = self.counts();
@@ -89,7 +90,7 @@ impl OperatorStage {
             return self.go_back_from(error, unopened.state, unopened.outputs);
         }
         let (subtask, epoch) = (self.place.subtask, swap.epoch);
-        (self.place.events)(Event::ChangedOver { subtask, epoch, at, took: clock::now() - start });
+        (self.place.events)(Event::ChangedOver { subtask, epoch, took: clock::now() - start });
         Ok(())
     }
 

@@ -163,6 +163,7 @@ impl Controller {
     pub(super) async fn end(&mut self, outcome: Outcome) -> Outcome {
         self.remove_owned();
         self.store.stop_merging();
+        self.swaps.interrupt_check();
         while let Some(done) = self.tasks.join_next().await {
             let dealt_with = match joined(done) {
                 // It came too late, and so would the next.

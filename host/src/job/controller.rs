@@ -299,8 +299,8 @@ impl Controller {
                 self.ended(node);
                 Ok(())
             }
-            Event::ChangedOver { subtask, epoch, at, took } => {
-                self.changed_over(subtask, epoch, at, took);
+            Event::ChangedOver { subtask, epoch, took } => {
+                self.changed_over(subtask, epoch, took);
                 Ok(())
             }
             Event::Unfit { error } => {

@@ -30,27 +30,16 @@ impl Versions {
         Versions(components.iter().enumerate().map(versions).collect())
     }
 
-    /// From `epoch` on an operator runs another one, whatever was said of that time before: it takes over at `now`, or later.
-    pub(super) fn replace(&mut self, node: usize, epoch: u64, version: Version, now: i64) {
+    /// From `epoch` on, since the time `now`, an operator runs another one, whatever was said of that time before. What has expired with what
+    /// it ran until then stays so.
+    pub(super) fn replace(&mut self, node: usize, epoch: u64, mut version: Version, now: i64) {
         let versions = &mut self.0[node];
-        versions.push((epoch, version));
-        Self::keep_expired(versions, now);
-        let (_, version) = versions.pop().expect("it was put there");
+        if let Some((_, before)) = versions.last() {
+            let states = version.arrangement.states.iter().map(|state| state.after(&before.arrangement.states, now));
+            version.arrangement.states = states.collect();
+        }
         versions.retain(|(first, _)| *first < epoch);
         versions.push((epoch, version));
-    }
-
-    /// In one of its subtasks what an operator runs now has taken over at `now` from what it ran before.
-    pub(super) fn took_over(&mut self, node: usize, now: i64) {
-        Self::keep_expired(&mut self.0[node], now);
-    }
-
-    /// What has expired by `now` with the version before the newest one stays so.
-    fn keep_expired(versions: &mut [(u64, Version)], now: i64) {
-        if let [.., (_, before), (_, newest)] = versions {
-            let states = newest.arrangement.states.iter().map(|state| state.after(&before.arrangement.states, now));
-            newest.arrangement.states = states.collect();
-        }
     }
 
     /// The states of an operator for whoever leaves out what has expired: each lives as long as it does with any version that the job may

@@ -55,7 +55,7 @@ pub(super) struct Deployment {
     #[serde(default)]
     pub(super) swap: Option<Intended>,
     /// The last component that was taken back.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) taken_back: Option<TakenBack>,
     /// How it has ended, once it has.
     pub(super) ended: Option<Ended>,

@@ -180,14 +180,16 @@ impl KeyedState {
 
     /// Removes what the state holds for the keys `which`.
     pub fn clear(&mut self, state: usize, call: &Batch, which: &[u32]) {
-        if self.tables[state].kind == StateKind::Map {
-            return which.iter().for_each(|&key| self.map_clear(state, call, key));
-        }
+        let is_map = self.tables[state].kind == StateKind::Map;
         for &key in which {
             let hashed = key_at(call, key);
-            match self.look(state, hashed, hashed.0) {
-                NONE => {}
-                slot => self.remove(state, slot),
+            if is_map {
+                self.map_clear(state, call, key);
+            } else {
+                match self.look(state, hashed, hashed.0) {
+                    NONE => {}
+                    slot => self.remove(state, slot),
+                }
             }
             if self.taken > self.most_taken {
                 return;

@@ -103,7 +103,12 @@ impl KeyedState {
     /// Removes fields.
     pub fn map_remove(&mut self, state: usize, call: &Batch, fields: Fields<'_>) {
         self.find_entries(state, call, fields, 0..fields.keys.len(), |this, _, _, found| {
-            found.iter().filter(|&&slot| slot != NONE).for_each(|&slot| this.remove(state, slot));
+            for &slot in found.iter().filter(|&&slot| slot != NONE) {
+                if this.taken > this.most_taken {
+                    return;
+                }
+                this.remove(state, slot);
+            }
         });
     }
 
@@ -176,7 +181,7 @@ impl KeyedState {
         let (hash_of_key, key) = key_at(call, key);
         field::push_key(key, &mut prefix);
         self.tables[state].order();
-        let (mut below, mut bytes, most) = (Vec::new(), 0, self.most_taken);
+        let (mut below, mut bytes, most) = (Vec::new(), self.taken, self.most_taken);
         self.visit_below(state, hash_of_key, &prefix, prefix.len(), |entry, facts, kept| {
             bytes += kept.len() + PER_VALUE;
             below.push((entry.to_vec(), facts, kept.to_vec()));

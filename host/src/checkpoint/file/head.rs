@@ -201,7 +201,7 @@ fn behind(content: &dyn Content, start: u64) -> Result<(u64, u64), FileError> {
     let tail = content.read(end, END_BYTES)?;
     let (bytes, _) = END.read(&tail).map_err(|error| cut(&error))?;
     let bytes = bytes.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
-    match end.checked_sub(bytes).filter(|at| *at >= start) {
+    match end.checked_sub(bytes).filter(|at| *at >= start && bytes <= LARGEST + FRAME_HEADER as u64) {
         Some(at) => Ok((at, bytes)),
         None => Err(cut(&"its head has more bytes than there are")),
     }

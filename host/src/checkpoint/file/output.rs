@@ -4,8 +4,11 @@ use bytes::Bytes;
 
 use crate::error::{Error, Kind};
 
-/// All pieces of a file have so many bytes, but the last, which has fewer. Stores take parts of this size, and most want them equal.
+/// The pieces of a file have so many bytes, but the last, which has fewer. Stores take parts of this size, and most want them equal.
 pub const PIECE: usize = 8 << 20;
+
+/// After so many pieces they are twice as large, and again after as many more: stores take no more than ten thousand parts.
+const DOUBLED_AFTER: u32 = 1000;
 
 /// Takes a piece of a file; the next one follows it.
 pub type Take<'t> = dyn FnMut(Bytes) -> Result<(), Unwanted> + 't;
@@ -25,25 +28,27 @@ impl From<Unwanted> for Error {
 pub(super) struct Output<'t> {
     take: &'t mut Take<'t>,
     piece: Vec<u8>,
+    /// How many pieces were handed over.
+    pieces: u32,
     bytes: u64,
     checksum: u32,
 }
 
 impl<'t> Output<'t> {
     pub fn new(take: &'t mut Take<'t>) -> Self {
-        Output { take, piece: Vec::new(), bytes: 0, checksum: 0 }
+        Output { take, piece: Vec::new(), pieces: 0, bytes: 0, checksum: 0 }
     }
 
     /// Has `write` append to the file.
     pub fn append<T, E: From<Unwanted>>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<T, E>) -> Result<T, E> {
         let written = write(&mut self.piece)?;
-        if self.piece.len() >= PIECE {
+        if self.piece.len() >= self.next() {
             let mut whole = Bytes::from(std::mem::take(&mut self.piece));
-            while whole.len() >= PIECE {
-                self.hand_over(whole.split_to(PIECE))?;
+            while whole.len() >= self.next() {
+                self.hand_over(whole.split_to(self.next()))?;
             }
             // And for the block that makes it more than one.
-            self.piece.reserve(PIECE + PIECE / 8);
+            self.piece.reserve(self.next() + PIECE / 8);
             self.piece.extend_from_slice(&whole);
         }
         Ok(written)
@@ -63,7 +68,13 @@ impl<'t> Output<'t> {
         Ok((self.bytes, self.checksum))
     }
 
+    /// How many bytes the next piece has, unless it is the last.
+    fn next(&self) -> usize {
+        PIECE << (self.pieces / DOUBLED_AFTER).min(9)
+    }
+
     fn hand_over(&mut self, piece: Bytes) -> Result<(), Unwanted> {
+        self.pieces += 1;
         self.bytes += piece.len() as u64;
         self.checksum = crc32c::crc32c_append(self.checksum, &piece);
         (self.take)(piece)

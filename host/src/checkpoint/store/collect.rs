@@ -34,6 +34,9 @@ impl Store {
         known.deleted(&found);
         if let Some(copies) = &self.copies {
             copies.collect(run, &known.log(), live).await;
+            if lists {
+                copies.remove_leftovers(run, live.attempt.attempt).await;
+            }
         }
         if lists && found.held.is_none() {
             local::remove_leftovers(&self.run_dir(run), live.attempt.attempt, found.kept).await;

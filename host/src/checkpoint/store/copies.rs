@@ -10,6 +10,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
 
 use super::cause::cause;
+use super::local::remove_leftovers;
 use super::objects::Objects;
 use super::upload::Upload;
 use crate::checkpoint::decide::{Live, Outline, superseded};
@@ -65,6 +66,14 @@ impl Copies {
             Err(error) => copying.failed(&error),
         }
         copying
+    }
+
+    /// Removes what interrupted writes of attempts before `attempt` of a run, and of runs before, have left.
+    pub(super) async fn remove_leftovers(&self, run: u32, attempt: u32) {
+        for of in 1..=run {
+            let before = if of == run { attempt } else { u32::MAX };
+            remove_leftovers(&self.dir.join(&paths::run_dir(of)), before, 0).await;
+        }
     }
 
     /// Deletes all copies but those that the newest checkpoint of a run with this log, or what is under way, needs.

@@ -53,6 +53,12 @@ pub(super) async fn remove_leftovers(run_dir: &Location, attempt: u32, slot: u64
     let _ = tokio::task::spawn_blocking(move || sweep::remove_leftovers(&dir, attempt, slot)).await;
 }
 
+/// Removes what a write that failed has left of a file. In a bucket nothing is seen of it.
+pub(super) async fn remove_attempted(file: &Location) {
+    let Location::Path(file) = file.clone() else { return };
+    let _ = tokio::task::spawn_blocking(move || sweep::remove_attempted(&file)).await;
+}
+
 /// Removes what interrupted writes have left of a savepoint, of whose files none is left. In a bucket nothing is seen of them.
 pub(super) async fn remove_savepoint_leftovers(dir: &Location) {
     let Location::Path(dir) = dir.clone() else { return };

@@ -10,7 +10,7 @@ use super::files::{Named, Place, broken, read_checked, unread};
 use super::pace::{Pace, Paced, Share};
 use super::ranged::{Ranged, window};
 use super::{Store, key, unreadable};
-use crate::checkpoint::decide::{Merge, Merged};
+use crate::checkpoint::decide::{MAX_FILES, Merge, Merged};
 use crate::checkpoint::file::{Content, LocalFile, PIECE, StateReader, Take, merge};
 use crate::checkpoint::manifest::StateFile;
 use crate::error::{Error, Kind, Result};
@@ -50,10 +50,11 @@ impl Store {
 
 /// Carries out a merge. When this is dropped, so is the merge.
 pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64, pace: &Pace) -> Result<Vec<StateFile>> {
-    let merging = pace.begin();
+    let merging = pace.begin(haste(due.inputs.len()));
     let mut fetching = JoinSet::new();
     let (window, mut inputs) = (window(due.inputs.len()), Vec::new());
     for input in &due.inputs {
+        merging.check()?;
         inputs.push(Input::find(from, input, window, &mut fetching).await?);
     }
     let share = merging.share();
@@ -76,6 +77,12 @@ pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64, p
         }
     }
     Ok(files)
+}
+
+/// How much faster than its rate a merge of so many files goes: where more comes than the rate allows for, the lists would grow for ever.
+fn haste(files: usize) -> f64 {
+    const MANY: usize = 4 * MAX_FILES;
+    (files as f64 / MANY as f64).max(1.0)
 }
 
 /// Copies a state file to `path` in another place, and returns what a manifest says of it there.

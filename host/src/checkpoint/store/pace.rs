@@ -45,9 +45,9 @@ impl Pace {
         Pace::new(u64::MAX)
     }
 
-    /// A merge begins, and is over when this is dropped.
-    pub(super) fn begin(&self) -> Merging {
-        Merging(Share { pace: self.clone(), is_over: Arc::default() })
+    /// A merge begins, and is over when this is dropped. It goes so many times as fast.
+    pub(super) fn begin(&self, haste: f64) -> Merging {
+        Merging(Share { pace: self.clone(), haste, is_over: Arc::default() })
     }
 
     /// All merges leave off at once, also those to come.
@@ -69,6 +69,14 @@ impl Merging {
     pub(super) fn share(&self) -> Share {
         self.0.clone()
     }
+
+    /// Looks whether it may go on, without waiting.
+    ///
+    /// # Errors
+    /// When it is to leave off.
+    pub(super) fn check(&self) -> Result<(), Unwanted> {
+        if self.0.pace.state().is_stopped { Err(Unwanted) } else { Ok(()) }
+    }
 }
 
 impl Drop for Merging {
@@ -85,6 +93,7 @@ impl Drop for Merging {
 #[derive(Clone, Debug)]
 pub(super) struct Share {
     pace: Pace,
+    haste: f64,
     is_over: Arc<AtomicBool>,
 }
 
@@ -103,7 +112,7 @@ impl Share {
             let now = clock::now();
             let pause = state.free.saturating_duration_since(now);
             if pause.is_zero() {
-                let lasts = Duration::try_from_secs_f64(bytes as f64 / rate).unwrap_or(LONGEST).min(LONGEST);
+                let lasts = Duration::try_from_secs_f64(bytes as f64 / (rate * self.haste)).unwrap_or(LONGEST).min(LONGEST);
                 state.free = now + lasts;
                 return Ok(());
             }
@@ -140,13 +149,13 @@ mod tests {
         for stop in [true, false] {
             // What is taken first lasts for a year.
             let pace = Pace::new(1);
-            let merging = pace.begin();
+            let merging = pace.begin(1.0);
             let share = merging.share();
             share.take(u64::MAX).unwrap();
             let waiting = std::thread::spawn(move || share.take(1));
             if stop {
                 pace.stop();
-                assert_eq!(pace.begin().share().take(0), Err(Unwanted), "nor does another begin");
+                assert_eq!(pace.begin(1.0).check(), Err(Unwanted), "nor does another begin");
             } else {
                 drop(merging);
             }
@@ -157,12 +166,12 @@ mod tests {
     #[test]
     fn what_was_taken_is_waited_for() {
         let pace = Pace::new(1 << 20);
-        let (began, share) = (clock::now(), pace.begin().share());
+        let (began, share) = (clock::now(), pace.begin(1.0).share());
         assert_eq!(share.take(1), Err(Unwanted), "its merge is over");
-        let merging = pace.begin();
+        let merging = pace.begin(1.0);
         (0..5).for_each(|_| merging.share().take(1 << 18).unwrap());
         assert!(clock::now() - began >= Duration::from_secs(1));
-        let unbounded = Pace::unbounded().begin();
+        let unbounded = Pace::unbounded().begin(1.0);
         (0..1000).for_each(|_| unbounded.share().take(1 << 40).unwrap());
     }
 }

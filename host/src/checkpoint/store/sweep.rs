@@ -27,6 +27,15 @@ pub(super) fn remove_leftovers(run_dir: &Path, attempt: u32, slot: u64) {
     }
 }
 
+/// Removes what the writes of a file that have failed have left: without room for the whole they would take what is there.
+pub(super) fn remove_attempted(file: &Path) {
+    let Some((dir, own)) = file.parent().zip(file.file_name()) else { return };
+    for name in names(dir).iter().filter(|name| target(name).is_some_and(|target| *target == *own)) {
+        // What can't be removed is invisible to everything else.
+        let _ = std::fs::remove_file(dir.join(name));
+    }
+}
+
 /// Removes what interrupted writes have left of a savepoint, and the directories that are empty then.
 pub(super) fn remove_savepoint_leftovers(dir: &Path) {
     let state_dirs = names(&dir.join("state")).into_iter().map(|name| format!("state/{name}"));

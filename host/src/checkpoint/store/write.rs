@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::copies::Copying;
 use super::files::Place;
+use super::local::remove_attempted;
 use super::upload::Upload;
 use super::{Store, key, unwritable};
 use crate::checkpoint::file::{PIECE, Take, Unwanted, Written};
@@ -92,7 +93,10 @@ impl Place {
                     copy.finish().await;
                 }
             }
-            _ => upload.abort().await,
+            _ => {
+                upload.abort().await;
+                remove_attempted(&self.dir.join(path)).await;
+            }
         }
         written
     }

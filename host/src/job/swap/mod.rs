@@ -156,13 +156,13 @@ impl Swapping {
         self.until.is_some() && if self.request.way_back == WayBack::Rewind { self.pinned } else { self.named }
     }
 
-    /// For the workers.
-    fn at(&self, epoch: u64) -> Swap {
+    /// For the workers: at the barrier that ends `epoch`, as of the time `at`.
+    fn at(&self, epoch: u64, at: i64) -> Swap {
         let migrate = self.candidate.migration.clone().map(|migration| {
             let migrate: Migrate = Arc::new(move |state| migration.rewrite_all(state));
             migrate
         });
-        Swap { node: self.node, epoch, to: self.candidate.to.clone(), migrate, trial: self.trial.clone() }
+        Swap { node: self.node, epoch, at, to: self.candidate.to.clone(), migrate, trial: self.trial.clone() }
     }
 
     fn report(&self, outcome: SwapOutcome) -> SwapReport {

@@ -98,18 +98,18 @@ impl Controller {
         swapping.first = Some(epoch);
         self.metrics.lull().begin();
         let (node, to) = (swapping.node, swapping.candidate.to.clone());
-        self.control.swap(swapping.at(epoch));
+        let now = clock::wall_ms();
+        self.control.swap(swapping.at(epoch, now));
         self.prepared = Arc::new(self.prepared.with(node, &to.component));
-        self.versions.replace(node, epoch + 1, to, clock::wall_ms());
+        self.versions.replace(node, epoch + 1, to, now);
     }
 
     /// A subtask has changed over.
-    pub(in crate::job) fn changed_over(&mut self, subtask: u16, epoch: u64, at: i64, took: Duration) {
+    pub(in crate::job) fn changed_over(&mut self, subtask: u16, epoch: u64, took: Duration) {
         let subtasks = self.prepared.plan.parallelism;
         // One of a swap that is over already may be late.
         let Some(swapping) = self.swaps.get_mut().filter(|swapping| swapping.first == Some(epoch)) else { return };
         swapping.took.insert(subtask, took);
-        self.versions.took_over(swapping.node, at);
         if swapping.took.len() == usize::from(subtasks) {
             swapping.until = Some(clock::now() + swapping.request.probation);
             swapping.candidate.migration.iter().for_each(|migration| migration.tell());
