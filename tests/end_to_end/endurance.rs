@@ -20,14 +20,17 @@ fn a_thousand_checkpoints_are_complete_and_neither_grow_nor_leave_anything() {
         .sink("out", &["count"], "type = \"blackhole\"");
     let place = Place::new(&job);
     let mut running = place.start(&["-p", "2", "--output", "json"]);
-    // All state of each checkpoint, by its number.
-    let mut totals = BTreeMap::<u64, u64>::new();
+    // Of each subtask, by the first of its key groups, and of each checkpoint that is seen: bytes of its base, and how many files it has.
+    let mut sizes = BTreeMap::<u64, BTreeMap<u64, [u64; 2]>>::new();
     for hundred in 1..=10 {
         running.wait_until("a hundred checkpoints more", || {
-            let newest = place.manifests(1).pop();
-            let told = newest.as_ref().and_then(|manifest| manifest.json["history"].as_array()).into_iter().flatten();
-            totals.extend(told.filter_map(|past| Some((past["checkpoint"].as_u64()?, past["total-bytes"].as_u64()?))));
-            newest.is_some_and(|manifest| manifest.checkpoint >= hundred * 100)
+            let manifests = place.manifests(1);
+            for manifest in &manifests {
+                for (start, size) in sizes_by_subtask(manifest) {
+                    sizes.entry(start).or_default().insert(manifest.checkpoint, size);
+                }
+            }
+            manifests.last().is_some_and(|manifest| manifest.checkpoint >= hundred * 100)
         });
         // What lies there and is not named has just been superseded, or is to be named next: neither may take long.
         let unnamed: BTreeSet<String> = place.state_files(1).difference(&named(&place)).cloned().collect();
@@ -42,15 +45,31 @@ fn a_thousand_checkpoints_are_complete_and_neither_grow_nor_leave_anything() {
     assert!(summary["checkpoints"].as_u64() >= Some(1000), "{summary}");
     assert_eq!(summary["checkpoints"], summary["last-checkpoint"], "all numbers are taken");
 
-    // Between merges it grows, by how much depends on how fast they are and on how those of the two subtasks fall together; right after one it
-    // is near what the state takes. What is never merged would more than double in between. By the 300th checkpoint numbers have as many bytes as
-    // they will have at the end.
-    let least = |from: u64, to: u64| totals.range(from..to).map(|(_, bytes)| *bytes).min().expect("some were seen");
-    let (early, late) = (least(300, 600), least(700, 1000));
-    println!("{} of 1000 were seen; the smallest had {early} bytes early and {late} late", totals.len());
-    assert!(late <= 2 * early, "{late} bytes after {early}");
+    // How much lies above a base depends on how fast merges are; the base is what the state takes. By the 300th checkpoint numbers have as many
+    // bytes as they will have at the end.
+    assert_eq!(sizes.len(), 2, "two subtasks have state");
+    for (start, sizes) in sizes {
+        let least = |of: usize, from: u64, to: u64| sizes.range(from..to).map(|(_, size)| size[of]).min().expect("some were seen");
+        let (early, late, files) = (least(0, 300, 600), least(0, 700, 1000), least(1, 700, 1000));
+        println!("from group {start} on: {} were seen; the smallest base had {early} bytes early and {late} late", sizes.len());
+        assert!(early > 0 && late <= early + early / 4, "{late} bytes after {early}");
+        assert!(files <= 8, "never fewer than {files} files, though more than 8 are merged");
+    }
     assert_eq!(place.manifests(1).len(), 3);
     assert_eq!(place.state_files(1), named(&place));
+}
+
+/// By the first of its key groups: bytes of the base of each subtask with state, and how many files it has.
+fn sizes_by_subtask(manifest: &Manifest) -> BTreeMap<u64, [u64; 2]> {
+    let operators = manifest.json["operators"].as_array().expect("operators");
+    let mut sizes = BTreeMap::<u64, [u64; 2]>::new();
+    for file in operators.iter().flat_map(|operator| operator["files"].as_array().expect("files")) {
+        let [start, bytes] = [&file["groups"]["start"], &file["bytes"]].map(|number| number.as_u64().expect("a number"));
+        let [base, files] = sizes.entry(start).or_default();
+        *base += if file["base"] == true { bytes } else { 0 };
+        *files += 1;
+    }
+    sizes
 }
 
 /// The state files that the kept checkpoints of the first run name.
