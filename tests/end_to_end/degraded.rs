@@ -166,3 +166,29 @@ fn a_host_counts_failures_over_attempts_and_its_own_restarts_until_a_checkpoint_
     assert_eq!((in_a_row(&healthy), &healthy["checkpoints"]["reason"]), (0, &serde_json::Value::Null), "{healthy}");
     host.end().succeeds();
 }
+
+/// It has not failed yet, and the job does not look well all the same.
+#[test]
+fn a_checkpoint_that_takes_half_its_timeout_degrades_the_job_until_it_is_committed() {
+    let job = JobFile::new("20ms")
+        .checkpoint("interval = \"50ms\"\ntimeout = \"10s\"\ntolerable-failures = 1000\ndir = \"checkpoints\"")
+        .source("lines", "type = \"file\"\npath = \"input.txt\"\nrate = 20")
+        .operator("slow", "fixture-slow", &["lines"], "config = { sleep = 8000, on = \"7\" }")
+        .file_sink("out", &["slow"]);
+    let place = Place::new(&job);
+    place.write_lines("input.txt", (0..1000).map(|number| number.to_string()));
+    let host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    let late = host.wait_until("job", "degraded by what is late", |details| !details["checkpoints"]["late"].is_null());
+    assert_eq!((&late["state"], &late["checkpoints"]["failed-in-a-row"]), (&"DEGRADED".into(), &0.into()), "{late}");
+    assert!(late["checkpoints"]["late-seconds"].as_f64() >= Some(5.0), "{late}");
+    let well = host.wait_until("job", "well again", |details| details["state"] == "RUNNING" && details["checkpoints"]["late"].is_null());
+    assert!(well["checkpoints"]["last-good"].as_u64() >= late["checkpoints"]["late"].as_u64(), "{well}");
+    let events = host.cofferdam(&["events", "job"]).succeeds();
+    events.says(&[
+        "degraded: checkpoint ",
+        " so far, and `timeout` is 10s: no acknowledgement yet from `slow` (subtask 0)",
+        "healthy again: checkpoint ",
+    ]);
+    host.end().succeeds();
+}

@@ -141,11 +141,14 @@ fn tail(progress: &Progress) -> String {
     format!("{} out, {checkpoint}, {}{degraded}", HumanCount(progress.records_out), humantime::format_duration(elapsed))
 }
 
-/// What there is to say of checkpoints that fail; none if the newest has not.
+/// What there is to say of checkpoints that fail or take long; none if all is well.
 fn degraded(health: &Health) -> Option<String> {
     let last_good =
         health.last_good.map_or_else(|| "none is good yet".into(), |(number, age)| format!("{number} is {} old", in_seconds(age)));
-    (health.failed_in_a_row > 0).then(|| format!("DEGRADED: {} failed in a row, {last_good}", health.failed_in_a_row))
+    let late = health.late.map(|(number, taken)| format!("{number} has taken {}", in_seconds(taken)));
+    let failed = (health.failed_in_a_row > 0).then(|| format!("{} failed in a row", health.failed_in_a_row));
+    let why: Vec<String> = failed.into_iter().chain(late).collect();
+    health.is_degraded().then(|| format!("DEGRADED: {}, {last_good}", why.join(", ")))
 }
 
 #[cfg(test)]
@@ -163,13 +166,14 @@ mod tests {
             last_checkpoint: Some(17),
             failed_checkpoints: 2,
             checkpoint_bytes: 1 << 20,
-            health: Health { failed_in_a_row: 0, reason: None, last_good: good },
+            health: Health { last_good: good, ..Health::default() },
             migration: None,
         };
         assert_eq!(tail(&progress), "12,345 out, checkpoint 17, 1m 39s");
         progress.health.failed_in_a_row = 2;
         assert_eq!(tail(&progress), "12,345 out, checkpoint 17, 1m 39s, DEGRADED: 2 failed in a row, 17 is 1m 23s old");
         progress.health.last_good = None;
-        assert!(tail(&progress).ends_with("DEGRADED: 2 failed in a row, none is good yet"));
+        progress.health.late = Some((20, Duration::from_millis(301_000)));
+        assert!(tail(&progress).ends_with("DEGRADED: 2 failed in a row, 20 has taken 5m 1s, none is good yet"));
     }
 }

@@ -111,8 +111,7 @@ impl Controller {
             self.control.worked_off(node);
         }
         self.history.add(Past::of(&manifest));
-        let failed = self.cycle.committed(ready.epoch, clock::now());
-        if failed > 0 {
+        if let Some(failed) = self.cycle.committed(ready.epoch, clock::now()) {
             self.observer.notice(&Notice::Healthy { checkpoint: ready.epoch, failed });
         }
         self.totals.checkpoints += 1;

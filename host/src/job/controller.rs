@@ -197,6 +197,7 @@ impl Controller {
                 return Ok(self.end(Outcome::Stopped).await);
             }
             self.give_up_overdue()?;
+            self.tell_late();
             let now = clock::now();
             self.end_probation();
             self.trigger()?;
@@ -422,7 +423,7 @@ impl Controller {
         let tally = self.cycle.tally();
         let last_good = tally.good.map(|(checkpoint, committed)| (checkpoint, clock::now() - committed));
         let streak = self.cycle.streak().clone();
-        Health { failed_in_a_row: streak.failed, reason: streak.reason, last_good }
+        Health { failed_in_a_row: streak.failed, reason: streak.reason, late: self.cycle.late(clock::now()), last_good }
     }
 }
 

@@ -72,7 +72,20 @@ pub enum Notice {
         /// How checkpoints fare, this one included.
         health: Health,
     },
-    /// A checkpoint is committed after some that have failed.
+    /// A checkpoint has taken half of what it may, and is not committed yet.
+    Late {
+        /// Which.
+        checkpoint: u64,
+        /// For how long it is under way,
+        taken: Duration,
+        /// and for how long it may be.
+        timeout: Duration,
+        /// What it waits for.
+        missing: String,
+        /// How checkpoints fare, this one included.
+        health: Health,
+    },
+    /// A checkpoint is committed after some that have failed or were late.
     Healthy {
         /// Which.
         checkpoint: u64,
@@ -161,8 +174,13 @@ impl fmt::Display for Notice {
                     None => f.write_str("; there is no good one yet"),
                 }
             }
+            Notice::Late { checkpoint, taken, timeout, missing, .. } => {
+                let (taken, timeout) = (in_milliseconds(*taken), humantime::format_duration(*timeout));
+                write!(f, "degraded: checkpoint {checkpoint} has taken {taken} so far, and `timeout` is {timeout}: {missing}")
+            }
             Notice::Healthy { checkpoint, failed } => {
-                write!(f, "healthy again: checkpoint {checkpoint} is committed, after {failed} that failed")
+                write!(f, "healthy again: checkpoint {checkpoint} is committed")?;
+                if *failed > 0 { write!(f, ", after {failed} that failed") } else { Ok(()) }
             }
             Notice::Discarded => f.write_str("cancelled: its checkpoints are deleted, as `on-cancel` says"),
             Notice::NotDiscarded { error } => write!(f, "cancelled, but its checkpoints could not be deleted: {error}"),
@@ -206,6 +224,11 @@ fn named(ComponentFacts { digest, name, version }: &ComponentFacts) -> String {
 /// A length of time in whole seconds, for people.
 pub fn in_seconds(time: Duration) -> impl fmt::Display {
     humantime::format_duration(Duration::from_secs(time.as_secs()))
+}
+
+/// A length of time in whole milliseconds, for people.
+pub(super) fn in_milliseconds(time: Duration) -> impl fmt::Display {
+    humantime::format_duration(Duration::from_millis(time.as_millis() as u64))
 }
 
 /// Watches a running job. Called on the job's own threads: must return soon.

@@ -212,15 +212,24 @@ pub struct Progress {
     pub migration: Option<MigrationProgress>,
 }
 
-/// How a job's checkpoints fare. It is degraded while the newest has failed.
+/// How a job's checkpoints fare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// How many have failed since the last good one, in whatever attempt.
     pub failed_in_a_row: u64,
     /// Why the newest has, if it has.
     pub reason: Option<Arc<str>>,
+    /// The oldest one under way that has taken half of its `timeout`, and for how long it is under way.
+    pub late: Option<(u64, Duration)>,
     /// The last good one's number, and how long ago it was committed. The attempt may have begun from it.
     pub last_good: Option<(u64, Duration)>,
+}
+
+impl Health {
+    /// Whether the newest has failed, or one takes long.
+    pub fn is_degraded(&self) -> bool {
+        self.failed_in_a_row > 0 || self.late.is_some()
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::record::AttemptId;
 use super::commit::Committing;
 use super::controller::{Controller, Done, joined};
 use super::cycle::Cycle;
+use super::notice::in_milliseconds;
 use super::{Notice, Outcome};
 
 /// Subtasks of a node that are named in a message; of more only the number is told.
@@ -34,13 +35,19 @@ impl Controller {
     /// Gives up checkpoints that have taken too long.
     pub(super) fn give_up_overdue(&mut self) -> Result<()> {
         while let Some((epoch, taken)) = self.cycle.overdue(clock::now()) {
-            let missing = self.missing(epoch);
-            let taken = humantime::format_duration(Duration::from_millis(taken.as_millis() as u64)).to_string();
-            let message = format!("it has taken {taken} so far, and its `timeout` is over: {missing}");
+            let message = format!("it has taken {} so far, and its `timeout` is over: {}", in_milliseconds(taken), self.missing(epoch));
             let help = "raise `timeout` or `tolerable-failures` in [checkpoint], or find out what it waits for: a record that takes long, or a slow store";
             self.fail(epoch, Error::new(Kind::Job, message).help(help))?;
         }
         Ok(())
+    }
+
+    /// Tells of checkpoints that take long, before they are given up.
+    pub(super) fn tell_late(&mut self) {
+        while let Some((checkpoint, taken)) = self.cycle.newly_late(clock::now()) {
+            let (timeout, missing) = (self.prepared.plan.checkpoint.timeout, self.missing(checkpoint));
+            self.observer.notice(&Notice::Late { checkpoint, taken, timeout, missing, health: self.health() });
+        }
     }
 
     /// What keeps a checkpoint from being committed.

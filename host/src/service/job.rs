@@ -104,8 +104,7 @@ impl Live {
 
     /// It runs, well or not.
     pub(super) fn enter_running(&mut self) {
-        let is_degraded = self.progress.health.failed_in_a_row > 0;
-        self.enter(if is_degraded { JobState::Degraded } else { JobState::Running });
+        self.enter(if self.progress.health.is_degraded() { JobState::Degraded } else { JobState::Running });
     }
 
     /// A job that is ending stays so, whatever its attempts still go through.

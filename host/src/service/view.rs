@@ -80,6 +80,10 @@ pub struct CheckpointHealth {
     pub failed: u64,
     /// How many have failed since the last good one.
     pub failed_in_a_row: u64,
+    /// The oldest one under way that has taken half of its `timeout`.
+    pub late: Option<u64>,
+    /// For how long it is under way, in seconds.
+    pub late_seconds: Option<f64>,
     /// The last good one. The attempt may have begun from it.
     pub last_good: Option<u64>,
     /// How long ago that was committed, in seconds.
@@ -288,6 +292,8 @@ impl Live {
             completed: progress.checkpoints,
             failed: progress.failed_checkpoints,
             failed_in_a_row: progress.health.failed_in_a_row,
+            late: progress.health.late.map(|(checkpoint, _)| checkpoint),
+            late_seconds: progress.health.late.map(|(_, taken)| taken.as_secs_f64()),
             last_good: progress.health.last_good.map(|(checkpoint, _)| checkpoint),
             last_good_age_seconds: progress.health.last_good.map(|(_, age)| age.as_secs_f64()),
             bytes: progress.checkpoint_bytes,

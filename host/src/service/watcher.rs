@@ -46,7 +46,7 @@ impl Observer for Watcher {
             // It is no failure of the job's.
             Notice::BeginningAgain { .. } => live.enter(JobState::Restarting),
             Notice::Lingering { error, .. } => live.last_error = error.clone().or(live.last_error.take()),
-            Notice::Degraded { health, .. } => {
+            Notice::Degraded { health, .. } | Notice::Late { health, .. } => {
                 live.progress.health = health.clone();
                 live.enter_running();
             }
@@ -90,7 +90,7 @@ fn happened(notice: &Notice) -> Option<Happened> {
     match notice {
         Notice::Starting { .. } | Notice::Resuming { .. } => Some(Happened::Began),
         Notice::Restarting { .. } | Notice::BeginningAgain { .. } => Some(Happened::Restarting),
-        Notice::Degraded { .. } => Some(Happened::Degraded),
+        Notice::Degraded { .. } | Notice::Late { .. } => Some(Happened::Degraded),
         Notice::Healthy { .. } => Some(Happened::Healthy),
         Notice::Swapped { .. } => Some(Happened::Swapped),
         Notice::TakenBack { .. } => Some(Happened::TakenBack),

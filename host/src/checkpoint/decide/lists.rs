@@ -13,6 +13,12 @@ use crate::record::{AttemptId, KeyGroups};
 /// More files than this for one key group are merged.
 pub const MAX_FILES: usize = 8;
 
+/// As are so many and the one below them, when they take more than [`MAX_GROWTH`] times its bytes: where much changes, a checkpoint would
+/// else take many times what its state does. At least so many, so that what is read again is a fraction of what was written.
+const MIN_NEWER: usize = 3;
+/// See [`MIN_NEWER`].
+const MAX_GROWTH: u64 = 2;
+
 /// State files to be merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
@@ -227,13 +233,13 @@ impl FileLists {
 
     /// What is to be merged in a list, if anything.
     fn due(&self, files: &[StateFile]) -> Option<Due> {
-        let lanes = lanes(files).into_iter().filter(|lane| depth(&lane.files) > MAX_FILES);
+        let lanes = lanes(files).into_iter().filter(|lane| depth(&lane.files) > MAX_FILES || has_outgrown(&lane.files));
         let lane = lanes.max_by_key(|lane| lane.files.len())?;
         let first = lane.files.first()?;
         if lane.files.iter().any(|file| file.groups != first.groups) {
             return Some(self.redivided(&lane));
         }
-        let start = suffix(&lane.files);
+        let start = if has_outgrown(&lane.files) { 0 } else { suffix(&lane.files) };
         let inputs: Vec<StateFile> = lane.files[start..].iter().map(|&file| file.clone()).collect();
         // One file that is far smaller than the next: others will join it.
         (inputs.len() > 1).then(|| Due { inputs, ranges: vec![lane.hull], base: start == 0 })
@@ -287,6 +293,12 @@ fn lanes(files: &[StateFile]) -> Vec<Lane<'_>> {
 fn depth(files: &[&StateFile]) -> usize {
     let at = |group: u16| files.iter().filter(|file| file.groups.contains(group)).count();
     files.iter().map(|file| at(file.groups.start)).max().unwrap_or(0)
+}
+
+/// Whether newer files take far more than the oldest.
+fn has_outgrown(files: &[&StateFile]) -> bool {
+    let Some((base, newer)) = files.split_first() else { return false };
+    newer.len() >= MIN_NEWER && newer.iter().map(|file| file.bytes).sum::<u64>() / MAX_GROWTH > base.bytes
 }
 
 /// Where the longest end of the list begins in which no file is larger than twice all newer ones together: so that each byte is merged

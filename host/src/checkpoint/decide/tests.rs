@@ -260,7 +260,41 @@ fn one_lane(sizes: &[u64]) -> Vec<StateFile> {
 
 #[test]
 fn up_to_eight_files_are_left_alone() {
-    assert_eq!(lists(1, &one_lane(&[10; 8])).next_merge(), None);
+    assert_eq!(lists(1, &one_lane(&[100, 10, 10, 10, 10, 10, 10, 10])).next_merge(), None);
+}
+
+#[test]
+fn files_that_take_far_more_than_the_one_below_them_become_a_base_with_it() {
+    assert_eq!(lists(1, &one_lane(&[10, 100, 100])).next_merge(), None);
+    assert_eq!(lists(1, &one_lane(&[10, 10, 10, 1])).next_merge(), None);
+    let merge = lists(1, &one_lane(&[10, 10, 10, 10])).next_merge().unwrap();
+    assert_eq!((sizes(&merge), merge.base), (vec![10; 4], true));
+    // The base too, however large what lies between.
+    let merge = lists(1, &one_lane(&[10, 500, 1, 1])).next_merge().unwrap();
+    assert_eq!((sizes(&merge).len(), merge.base), (4, true));
+}
+
+/// However much of its state changes, a checkpoint takes a few times what the state does, and little is written more than twice.
+#[test]
+fn a_state_that_changes_as_a_whole_takes_four_times_its_bytes_at_most() {
+    let (mut lists, mut merged) = (lists(1, &[]), 0);
+    for epoch in 1..=100 {
+        lists.add("count", &[sized(epoch, 0, 1, 100)]);
+        if let Some(merge) = lists.next_merge() {
+            let groups = KeyGroups { start: 0, end: 128 };
+            let file = StateFile { path: merge.outputs[0].path.clone(), bytes: 100, groups, ..merge.inputs[0].clone() };
+            lists
+                .finish(Merged {
+                    operator: "count".into(),
+                    inputs: merge.inputs.into_iter().map(|file| file.path).collect(),
+                    files: vec![file],
+                })
+                .unwrap();
+            merged += 1;
+        }
+        assert!(lists.files("count").len() <= 4);
+    }
+    assert!(merged <= 34, "{merged}");
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub(super) struct UnderWay {
     pub(super) snapshots: Vec<SnapshotPart>,
     /// It counts as failed, and may be committed all the same.
     failed: bool,
+    /// It was said that it takes long.
+    late: bool,
 }
 
 /// How checkpoints fare.
@@ -106,8 +108,29 @@ impl Cycle {
 
     /// When there may be something to do by itself: a checkpoint to trigger, or one that has taken too long.
     pub(super) fn wake(&self, now: Instant, wishes: Wishes) -> Option<Instant> {
-        let limits = self.limited().map(|(_, under_way)| under_way.since + self.settings.timeout);
+        let limits =
+            self.limited().map(|(_, under_way)| under_way.since + if under_way.late { self.settings.timeout } else { self.patience() });
         limits.chain(self.next(now, wishes)).min()
+    }
+
+    /// After this time a checkpoint is late: half of what it may take.
+    fn patience(&self) -> Duration {
+        self.settings.timeout / 2
+    }
+
+    /// The oldest checkpoint that is late, and for how long it is under way.
+    pub(super) fn late(&self, now: Instant) -> Option<(u64, Duration)> {
+        let mut taken = self.limited().map(|(epoch, under_way)| (epoch, now - under_way.since));
+        taken.find(|(_, taken)| *taken >= self.patience())
+    }
+
+    /// The oldest checkpoint that is late of those of which that was not told yet; it is from now on.
+    pub(super) fn newly_late(&mut self, now: Instant) -> Option<(u64, Duration)> {
+        let patience = self.patience();
+        let mut limited = self.under_way.iter_mut().filter(|(_, under_way)| !under_way.failed && !under_way.late && !self.closing);
+        let (epoch, under_way) = limited.find(|(_, under_way)| now - under_way.since >= patience)?;
+        under_way.late = true;
+        Some((*epoch, now - under_way.since))
     }
 
     /// The checkpoint that has taken too long, the oldest if there are several, and for how long it is under way.
@@ -121,7 +144,7 @@ impl Cycle {
         // From trigger to trigger, as in Flink; one that is late does not make the next one come sooner.
         self.due = self.settings.interval.map(|interval| now + interval);
         self.closing |= matches!(trigger, Trigger::Stop | Trigger::EndOfInput);
-        self.under_way.insert(epoch, UnderWay { trigger, since: now, triggered, snapshots: Vec::new(), failed: false });
+        self.under_way.insert(epoch, UnderWay { trigger, since: now, triggered, snapshots: Vec::new(), failed: false, late: false });
     }
 
     /// A snapshot of a checkpoint is durable.
@@ -152,12 +175,15 @@ impl Cycle {
         Some(Failure { is_given_up, is_tolerated, counts })
     }
 
-    /// A checkpoint is committed, and with it those before it that were given up. Returns how many had failed in a row until then.
-    pub(super) fn committed(&mut self, epoch: u64, now: Instant) -> u64 {
-        self.under_way.retain(|&other, _| other > epoch);
+    /// A checkpoint is committed, and with it those before it that were given up. Returns how many had failed in a row until then, if any
+    /// had, or one was late.
+    pub(super) fn committed(&mut self, epoch: u64, now: Instant) -> Option<u64> {
+        let later = self.under_way.split_off(&(epoch + 1));
+        let was_late = std::mem::replace(&mut self.under_way, later).values().any(|under_way| under_way.late);
         self.ended = Some(now);
         (self.tally.good, self.tally.in_a_row) = (Some((epoch, now)), 0);
-        std::mem::take(&mut self.streak).failed
+        let failed = std::mem::take(&mut self.streak).failed;
+        (was_late || failed > 0).then_some(failed)
     }
 
     /// A checkpoint that is not committed yet.

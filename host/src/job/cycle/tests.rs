@@ -43,7 +43,7 @@ impl Life {
     }
 
     fn commits(&mut self, second: u32, epoch: u64) -> u64 {
-        self.cycle.committed(epoch, self.at(second))
+        self.cycle.committed(epoch, self.at(second)).unwrap_or_default()
     }
 
     /// Whether it is tolerated and whether it is given up.
@@ -59,13 +59,28 @@ fn one_comes_after_the_other_from_trigger_to_trigger() {
     assert_eq!((life.is_due(9), life.wake(0, Wishes::default())), (false, Some(10)));
     life.triggers(12, 1);
     // Not while it is under way; what is to be watched is its time.
-    assert_eq!((life.is_due(40), life.wake(12, Wishes::default())), (false, Some(42)));
+    assert_eq!((life.is_due(40), life.wake(12, Wishes::default())), (false, Some(27)));
     assert_eq!(life.commits(15, 1), 0);
     assert_eq!((life.is_due(21), life.wake(15, Wishes::default())), (false, Some(22)));
     life.triggers(22, 2);
     life.commits(40, 2);
     // One that took longer than the interval is followed at once.
     assert!(life.is_due(40));
+}
+
+#[test]
+fn one_that_has_taken_half_its_time_is_late_until_it_is_committed_and_told_of_once() {
+    let mut life = life(|_| ());
+    let late = |life: &Life, second| life.cycle.late(life.at(second)).map(|(epoch, taken)| (epoch, taken.as_secs()));
+    life.triggers(12, 1);
+    assert_eq!((late(&life, 26), late(&life, 27)), (None, Some((1, 15))));
+    assert_eq!((life.cycle.newly_late(life.at(27)), life.cycle.newly_late(life.at(28))), (Some((1, SECOND * 15)), None));
+    // What is to be watched now is its end.
+    assert_eq!((late(&life, 30), life.wake(28, Wishes::default())), (Some((1, 18)), Some(42)));
+    // None has failed, and yet all is well only from now on.
+    assert_eq!((life.cycle.committed(1, life.at(31)), late(&life, 60)), (Some(0), None));
+    life.triggers(31, 2);
+    assert_eq!(life.cycle.committed(2, life.at(32)), None);
 }
 
 #[test]
@@ -89,7 +104,7 @@ fn a_pause_is_kept_after_each() {
 fn several_are_under_way_up_to_a_number() {
     let mut life = life(|settings| settings.max_concurrent = 3);
     (1..=3).for_each(|epoch| life.triggers(epoch * 10, u64::from(epoch)));
-    assert_eq!((life.is_due(39), life.wake(30, Wishes::default())), (false, Some(40)), "watching the first");
+    assert_eq!((life.is_due(39), life.wake(30, Wishes::default())), (false, Some(25)), "watching the first");
     life.commits(39, 1);
     life.triggers(40, 4);
     assert!(!life.is_due(50));
@@ -172,12 +187,12 @@ fn sources_that_wait_get_theirs_at_once_and_again_when_it_fails() {
     let wishes = Wishes { awaited: Some(7), ..Wishes::default() };
     assert_eq!(life.cycle.due(life.at(0), wishes), Some(Trigger::Interval));
     life.trigger(0, 7, Trigger::Interval);
-    assert_eq!((life.cycle.due(life.at(1), wishes), life.wake(1, wishes)), (None, Some(30)));
+    assert_eq!((life.cycle.due(life.at(1), wishes), life.wake(1, wishes)), (None, Some(15)));
     life.fails(2, 7, false);
     assert_eq!((life.cycle.due(life.at(2), wishes), life.wake(2, wishes)), (None, Some(3)));
     assert_eq!(life.cycle.due(life.at(3), wishes), Some(Trigger::Interval));
     life.trigger(3, 8, Trigger::Interval);
-    assert_eq!(life.wake(3, wishes), Some(33), "it is under way again");
+    assert_eq!(life.wake(3, wishes), Some(18), "it is under way again");
 }
 
 #[test]
