@@ -175,7 +175,7 @@ fn a_job_that_is_cancelled_while_an_attempt_that_has_failed_is_torn_down_is_not_
     // The commit that is under way when the attempt fails comes to its end when it may.
     server
         .misbehaves(|request| (request.method == "PUT" && request.key.ends_with("/log/00000000000000000002.json")).then_some(Fault::Held));
-    let mut host = place.host();
+    let host = place.host();
     host.cofferdam(&["deploy", "job.toml"]).succeeds();
     host.wait_until("job", "the attempt has failed", |details| !details["last-error"].is_null());
     assert_eq!(server.waiting(), 1, "{:?}", server.faults());

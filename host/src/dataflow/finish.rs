@@ -1,12 +1,14 @@
 //! The end of input for an operator: its finish hook gets the keys that have state, some at a time, and fewer where those together come to
 //! more than a limit allows.
 
+use std::time::Duration;
+
 use super::failing::{Blame, preview};
 use super::operator::{Emitted, OperatorStage};
 use crate::clock;
 use crate::error::Result;
 use crate::record::{Batch, Column};
-use crate::state::Keys;
+use crate::state::{KeyedState, Keys};
 use crate::wasm::PROBE_TIME;
 
 /// Keys handed to the finish hook at a time.
@@ -46,17 +48,11 @@ impl OperatorStage {
             Finish::Keys(handing) => handing,
         };
         let limit = self.place.settings.limits.time;
-        let (mut call, time) = match handing.parts.pop() {
-            Some(part) if part.keys.len() > 1 => (part, limit.min(PROBE_TIME)),
-            Some(part) => (part, limit),
-            None => {
-                let mut call = Batch::default();
-                self.instance().state().next_keys(&mut handing.keys, handing.most, &mut call);
-                (call, limit)
-            }
-        };
-        self.ready(false, time)?;
+        let (mut call, time) = handing.next(self.instance().state(), limit);
+        self.instance().set_time(time);
         let mut finished = self.instance().finish(&mut call);
+        // Other hooks may be called before the next part.
+        self.instance().set_time(limit);
         if let Err(failure) = &finished
             && self.trial.is_some()
             && !failure.cause.ends_attempt()
@@ -68,9 +64,7 @@ impl OperatorStage {
         match finished {
             Err(failure) if call.keys.len() > 1 && self.may_be_the_sum(&failure) => {
                 self.ready(true, limit)?;
-                let middle = call.keys.len() / 2;
-                handing.most = middle;
-                handing.parts.extend([part(&call, middle, call.keys.len()), part(&call, 0, middle)]);
+                handing.halve(&call);
             }
             Err(failure) => {
                 let key = (call.keys.len() == 1).then(|| format!(" for key {}", preview(call.keys.get(0)))).unwrap_or_default();
@@ -87,6 +81,28 @@ impl OperatorStage {
         }
         self.finish = Finish::Keys(handing);
         Ok(false)
+    }
+}
+
+impl Handing {
+    /// The keys for the next call, and how long it may take; none after the last ones.
+    fn next(&mut self, state: &mut KeyedState, limit: Duration) -> (Batch, Duration) {
+        match self.parts.pop() {
+            Some(part) if part.keys.len() > 1 => (part, limit.min(PROBE_TIME)),
+            Some(part) => (part, limit),
+            None => {
+                let mut call = Batch::default();
+                state.next_keys(&mut self.keys, self.most, &mut call);
+                (call, limit)
+            }
+        }
+    }
+
+    /// These were together too much.
+    fn halve(&mut self, call: &Batch) {
+        let (middle, end) = (call.keys.len() / 2, call.keys.len());
+        self.most = middle;
+        self.parts.extend([part(call, middle, end), part(call, 0, middle)]);
     }
 }
 
