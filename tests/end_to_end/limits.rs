@@ -139,21 +139,64 @@ fn what_operators_count_is_in_the_summary() {
     assert!(row(&["node", "metric", "subtask", "value"]), "{text}");
 }
 
-/// A batch has all keys, whose values come to more than a megabyte in the end.
-#[test]
-fn values_of_more_keys_than_a_read_may_return_are_read_in_parts() {
-    const KEYS: usize = 300;
+/// Keys of a diary, which has a text of four thousand bytes for each: together more than a megabyte. A batch has all keys.
+const KEYS: usize = 300;
+
+fn numbers() -> std::ops::Range<usize> {
+    0..40 * KEYS
+}
+
+fn diary(settings: &str) -> Place {
     let job = JobFile::new("20ms")
         .source("lines", "type = \"file\"\npath = \"input\"")
         .operator("pairs", "fixture-pairs", &["lines"], "")
-        .operator("diary", "fixture-diary", &["pairs"], "limits = { read = \"64KiB\" }")
+        .operator("diary", "fixture-diary", &["pairs"], settings)
         .file_sink("out", &["diary"]);
-    let numbers = || 0..40 * KEYS;
+    let place = Place::new(&job);
+    place.write_lines("input", numbers().map(|number| format!("key {},{number}", number % KEYS)));
+    place
+}
+
+#[track_caller]
+fn has_all_texts(place: &Place, case: &str) {
     let text = |key: usize| numbers().filter(|number| number % KEYS == key).map(|number| format!("{number:0100}")).collect::<String>();
+    assert_lines(place.lines("out"), (0..KEYS).map(|key| format!("key {key},{}", text(key))), case);
+}
+
+#[test]
+fn values_of_more_keys_than_a_read_may_return_are_read_in_parts() {
     for parallelism in ["1", "2"] {
-        let place = Place::new(&job);
-        place.write_lines("input", numbers().map(|number| format!("key {},{number}", number % KEYS)));
+        let place = diary("limits = { read = \"64KiB\" }");
         place.run(&["-p", parallelism]).succeeds();
-        assert_lines(place.lines("out"), (0..KEYS).map(|key| format!("key {key},{}", text(key))), parallelism);
+        has_all_texts(&place, parallelism);
     }
+}
+
+/// No single record writes more than is allowed, and no single key has more to send in the end.
+#[test]
+fn what_is_only_together_too_much_for_a_limit_is_worked_on_in_parts() {
+    for (limits, parallelism) in
+        [("written = \"64KiB\"", "1"), ("emitted = \"64KiB\"", "1"), ("written = \"64KiB\", emitted = \"64KiB\"", "2")]
+    {
+        println!("{limits}");
+        for state in ["", "state = { backend = \"disk\" }"] {
+            let place = diary(&format!("limits = {{ {limits} }}\n{state}"));
+            place.run(&["-p", parallelism]).succeeds();
+            has_all_texts(&place, limits);
+        }
+    }
+}
+
+#[test]
+fn a_key_that_alone_is_too_much_at_the_end_is_named() {
+    let place = diary("limits = { emitted = \"64KiB\" }");
+    place.write_lines(
+        "input",
+        numbers().map(|number| format!("key {},{number}", number % KEYS)).chain((0..700).map(|more| format!("key 7,{more}"))),
+    );
+    place.run(&["-p", "2"]).ends_with(1).says(&[
+        "operator `diary`, subtask ",
+        "its finish hook for key `key 7`: emitted more in one call than its limit of 64 KiB (limits.emitted)",
+        "limits = { emitted = ",
+    ]);
 }

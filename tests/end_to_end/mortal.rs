@@ -113,31 +113,31 @@ fn stayed_expired(place: &Place, case: &str) {
     }
 }
 
+/// Has a job go on from a line until it has read all keys again, and once more after its host was killed, and stops it: from then on what the
+/// checkpoints before still hold counts.
+fn outlives_its_host(place: &Place, mut host: Host<'_>, from: usize) {
+    host.running().wait_until("all keys are read again", || read(place) > from + KEYS);
+    host.kill();
+    let mut host = place.host();
+    host.running().wait_until("all keys are read once more", || read(place) > from + 3 * KEYS);
+    host.cofferdam(&["stop", "job"]).succeeds();
+}
+
 /// Another component takes over, with which everything lives for a day: in the place of the one that runs, and after a stop.
 fn stays_expired(backend: &str) {
     let place = Place::empty();
-    let mut host = expired(&place, backend);
+    let host = expired(&place, backend);
     host.cofferdam(&swap("mortal", &file("fixture-mortal-v2"), &["--probation", "0s"])).succeeds();
-    let swapped = read(&place);
-    host.running().wait_until("all keys are read again", || read(&place) > swapped + KEYS);
-    // What the checkpoints before still hold counts from now on.
-    host.kill();
-    let mut host = place.host();
-    host.running().wait_until("all keys are read once more", || read(&place) > swapped + 3 * KEYS);
-    host.cofferdam(&["stop", "job"]).succeeds();
+    outlives_its_host(&place, host, read(&place));
     stayed_expired(&place, "swapped");
 
     let place = Place::empty();
-    let mut host = expired(&place, backend);
+    let host = expired(&place, backend);
     host.cofferdam(&["stop", "job"]).succeeds();
     let stopped = read(&place);
     place.set_job(&job_of("fixture-mortal-v2", &format!("rate = {RATE}"), "", backend));
     host.cofferdam(&["deploy", "job.toml"]).succeeds();
-    host.running().wait_until("all keys are read again", || read(&place) > stopped + KEYS);
-    host.kill();
-    let mut host = place.host();
-    host.running().wait_until("all keys are read once more", || read(&place) > stopped + 3 * KEYS);
-    host.cofferdam(&["stop", "job"]).succeeds();
+    outlives_its_host(&place, host, stopped);
     stayed_expired(&place, "begun again");
 }
 

@@ -179,7 +179,7 @@ fn a_table_that_changes_all_the_time_is_the_same_on_every_subtask() {
     let mut random = Random::new(43);
     let changes = [changes(&mut random, 0, 4000), changes(&mut random, 1, 4000)];
     let numbers: Vec<String> = (0..12_000).map(|_| format!("key-{},{}", random.below(200), random.below(FIELDS + 10))).collect();
-    let place = Place::new(&table("rate = 2000", "rate = 3000", ""));
+    let place = Place::new(&table("rate = 400", "rate = 600", ""));
     (0..).zip(&changes).for_each(|(file, lines): (u32, _)| place.write_lines(&format!("changes/{file}.txt"), lines));
     place.write_lines("numbers/0.txt", &numbers);
     kill_and_resume(&place, &mut random, 10, &["1", "2", "3", "4"], |random| match random.below(4) {

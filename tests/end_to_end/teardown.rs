@@ -1,6 +1,8 @@
 //! Attempts that end while a guest is in a call that does not: the call is interrupted, however long it may take.
 
-use crate::harness::{Host, JobFile, Place};
+use crate::harness::s3::{Bucket, Fault, Server};
+use crate::harness::{Host, JobFile, Place, Running};
+use crate::restart;
 use crate::swap::{file, swap};
 
 /// One subtask is stuck at the file `stuck` while the other reads `bad`, whose last record fails.
@@ -65,15 +67,18 @@ fn a_second_signal_ends_a_job_with_a_call_that_never_ends() {
 
 /// A job that goes on for hours, with a component of `tally` that may take an hour for a call.
 fn tally(component: &str, stuck: &str) -> Place {
+    let place = Place::new(&tally_job(component, stuck));
+    place.write_lines("input", (0..1_000_000).map(|number| format!("key {},{number}", number % 10)));
+    place
+}
+
+fn tally_job(component: &str, stuck: &str) -> JobFile {
     let settings = format!("config = {{ stuck = {stuck:?} }}\nlimits = {{ time = \"1h\" }}");
-    let job = JobFile::new("20ms")
+    JobFile::new("20ms")
         .source("lines", "type = \"file\"\npath = \"input\"\nrate = 100")
         .operator("pairs", "fixture-pairs", &["lines"], "")
         .operator("tally", component, &["pairs"], &settings)
-        .file_sink("out", &["tally"]);
-    let place = Place::new(&job);
-    place.write_lines("input", (0..1_000_000).map(|number| format!("key {},{number}", number % 10)));
-    place
+        .file_sink("out", &["tally"])
 }
 
 fn running(place: &Place) -> Host<'_> {
@@ -83,14 +88,18 @@ fn running(place: &Place) -> Host<'_> {
     host
 }
 
+/// Has the operator run a component that is stuck in all that it is told to be, and in its migration.
+fn swap_to_stuck(host: &Host<'_>) -> Running {
+    host.start(&swap("tally", &file("fixture-tally-stuck"), &["--probation", "0s"]))
+}
+
 #[test]
 fn nobody_waits_for_a_component_that_is_stuck_while_it_is_checked() {
     for (end, state) in [("stop", "STOPPED"), ("cancel", "CANCELLED")] {
         println!("{end}");
         let place = tally("fixture-tally-v1", "open");
         let mut host = running(&place);
-        let candidate = file("fixture-tally-stuck");
-        let command = host.start(&swap("tally", &candidate, &["--probation", "0s"]));
+        let command = swap_to_stuck(&host);
         host.running().wait_for_stderr("stuck in open");
         host.cofferdam(&[end, "job"]).succeeds();
         host.wait_for("job", state);
@@ -105,13 +114,80 @@ fn nobody_waits_for_a_component_that_is_stuck_while_it_is_checked() {
 fn a_job_is_cancelled_at_once_while_a_component_is_stuck_in_a_migration() {
     let place = tally("fixture-tally-v1", "");
     let mut host = running(&place);
-    let candidate = file("fixture-tally-stuck");
-    let command = host.start(&swap("tally", &candidate, &["--probation", "0s"]));
+    let command = swap_to_stuck(&host);
     host.wait_until("job", "it migrates", |details| !details["migration"].is_null());
     host.cofferdam(&["cancel", "job"]).succeeds();
     host.wait_for("job", "CANCELLED");
     command.wait().ends_with(1).says(&["the job has ended before the new component was in a checkpoint"]);
     host.running().wait_for_rest();
+    host.end().succeeds();
+}
+
+/// Begins a job whose state has to be migrated, in which it is stuck. The command waits for it.
+fn deploy_stuck(place: &Place, host: &mut Host<'_>) -> Running {
+    place.set_job(&tally_job("fixture-tally-stuck", ""));
+    let command = host.start(&["deploy", "job.toml"]);
+    host.running().wait_for_stderr("stuck in the migration");
+    command
+}
+
+#[test]
+fn a_job_is_cancelled_at_once_while_a_restore_is_stuck_in_a_migration() {
+    let place = tally("fixture-tally-v1", "");
+    let mut host = running(&place);
+    host.cofferdam(&["stop", "job"]).succeeds();
+    let run = place.run_dir(1);
+    let state = || place.content().into_iter().filter(|(path, _)| path.starts_with(&run)).collect::<Vec<_>>();
+    let left = state();
+    let command = deploy_stuck(&place, &mut host);
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    command.wait();
+    host.running().wait_for_rest();
+    host.end().succeeds();
+
+    // Where the host has begun it on its own, other attempts would follow.
+    let mut host = place.host();
+    let command = deploy_stuck(&place, &mut host);
+    host.kill();
+    drop(command);
+    let mut host = place.host();
+    host.running().wait_for_stderr("stuck in the migration");
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    host.running().wait_for_rest();
+    assert!(state() == left, "nothing of the job was touched");
+    place.set_job(&tally_job("fixture-tally-v1", ""));
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_for("job", "RUNNING");
+    assert!(host.describe("job")["restored-from"].is_u64(), "it goes on from there");
+    host.end().succeeds();
+}
+
+#[test]
+fn a_job_that_is_cancelled_while_an_attempt_that_has_failed_is_torn_down_is_not_begun_again() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let settings = bucket.settings("20ms").replace("\n\n[checkpoint.s3]", "\non-cancel = \"delete\"\n\n[checkpoint.s3]");
+    let job = restart::job("fixture-relapse", "strategy = \"fixed-delay\"\ndelay = \"1day\"", "rate = 500", "").checkpoint(&settings);
+    let place = restart::place(&job);
+    Bucket::give_credentials(&place);
+    // The commit that is under way when the attempt fails comes to its end when it may.
+    server
+        .misbehaves(|request| (request.method == "PUT" && request.key.ends_with("/log/00000000000000000002.json")).then_some(Fault::Held));
+    let host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.wait_until("job", "the attempt has failed", |details| !details["last-error"].is_null());
+    assert_eq!(server.waiting(), 1, "{:?}", server.faults());
+    let mut cancel = host.start(&["cancel", "job"]);
+    host.wait_for("job", "CANCELLING");
+    assert!(!cancel.has_ended(), "the commit may still happen");
+    server.let_go();
+    cancel.wait().succeeds();
+    let cancelled = host.wait_for("job", "CANCELLED");
+    assert_eq!((&cancelled["attempt"], &cancelled["restarts"]), (&1.into(), &0.into()), "{cancelled}");
+    let left: Vec<_> = bucket.manifests(1).iter().map(|manifest| manifest.json["trigger"].clone()).collect();
+    assert_eq!(left, ["cancel"], "and of the commit nothing but its output stays");
     host.end().succeeds();
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn instance(name: &str, config: &str, shape: Shape) -> Instance {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let engine = Engine::new(None).expect("an engine");
     let path = root.join(format!("target/wasm32-wasip2/guest/{name}.wasm"));
-    let component = Component::load(&engine, &path, Limits::default()).expect("a component; `make bench` builds it");
+    let component = Component::load(&engine, &path, Limits::default(), &Interrupt::default()).expect("a component; `make bench` builds it");
     let context = Context {
         job: "bench".into(),
         operator: name.into(),

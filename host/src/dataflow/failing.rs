@@ -13,13 +13,9 @@ use super::source::Origin;
 use crate::clock;
 use crate::error::{Error, Kind, RecordId, RecordPlace, Result};
 use crate::plan::OnError;
-use crate::record::{Batch, Column, Outbox, hash_record};
+use crate::record::{Batch, Column, hash_record};
 use crate::state::ColdFault;
-use crate::wasm::{Cause, Failure, Instance};
-
-/// The longest that a call may take while the guilty record of a failed batch is looked for. A single record always has the operator's
-/// own limit.
-pub(super) const PROBE_TIME: Duration = Duration::from_millis(500);
+use crate::wasm::{Cause, Failure, Instance, PROBE_TIME};
 
 /// So many records of a batch that has failed are worked on at once. Where one fails there are often more, and with each that panics all
 /// before it in the call are worked on again.
@@ -58,10 +54,40 @@ impl OperatorStage {
         Ok(())
     }
 
-    /// A batch has failed: works on every record of it but those to blame.
+    /// A batch has failed: works on every record of it but those to blame. Where none may be left out, it works on all of them if what has
+    /// failed may be their sum only, and otherwise finds the one to blame.
+    ///
+    /// # Errors
+    /// What one record fails with that may not be left out, or the whole batch.
     pub(super) fn isolate(&mut self, whole: &Arrived<'_>, failure: Failure, emitted: &mut Emitted) -> Result<()> {
+        let blame = match self.is_broadcast(whole.port) {
+            true => Some(Blame::Broadcast),
+            false => (self.place.settings.on_error == OnError::Fail).then_some(Blame::Record),
+        };
+        match blame {
+            Some(_) if !self.may_be_the_sum(&failure) => Err(self.blame(whole, failure)),
+            blame => self.work_in_parts(whole, &failure, blame, emitted),
+        }
+    }
+
+    /// Whether a call may have failed only because of what all that was handed to it came to, and can be made again in parts. A guest that
+    /// keeps memory has lost it with its instance.
+    pub(super) fn may_be_the_sum(&self, failure: &Failure) -> bool {
+        matches!(failure.cause, Cause::Limit(_)) && !self.place.component.descriptor().snapshot_hook
+    }
+
+    /// A batch has failed and so has the job: finds the record to blame.
+    pub(super) fn blame(&mut self, whole: &Arrived<'_>, failure: Failure) -> Error {
+        let blame = if self.is_broadcast(whole.port) { Blame::Broadcast } else { Blame::Record };
+        let found = self.work_in_parts(whole, &failure, Some(blame), &mut Vec::new());
+        found.err().unwrap_or_else(|| self.place.error(&format!("a batch of {} records", whole.batch.len()), &failure, Blame::Operator))
+    }
+
+    /// Works on a batch that has failed in ever smaller parts, each a transaction, until all of it is done but the records that fail on
+    /// their own. With `blame` the first of these is the error.
+    fn work_in_parts(&mut self, whole: &Arrived<'_>, failure: &Failure, blame: Option<Blame>, emitted: &mut Emitted) -> Result<()> {
         let mut todo = Vec::new();
-        self.split(whole, (0, whole.batch.len()), &failure, &mut todo)?;
+        self.split(whole, (0, whole.batch.len()), failure, blame, &mut todo)?;
         let mut spent = true;
         while let Some((from, to)) = todo.pop() {
             if from == to {
@@ -73,22 +99,32 @@ impl OperatorStage {
             spent = attempted.is_err();
             match attempted {
                 Ok(()) => self.keep(whole, from, emitted)?,
-                Err(failed) => self.split(whole, (from, end), &failed, &mut todo)?,
+                Err(failed) => self.split(whole, (from, end), &failed, blame, &mut todo)?,
             }
         }
         self.ready(spent, self.place.settings.limits.time)
     }
 
-    /// Records `from..to` have failed: leaves out the one to blame, or halves. `todo` is a stack.
-    fn split(&mut self, whole: &Arrived<'_>, (from, to): (usize, usize), failure: &Failure, todo: &mut Vec<(usize, usize)>) -> Result<()> {
-        let said = failure.record.map(|record| from + record).filter(|&record| record < to);
-        match said.or((to - from == 1).then_some(from)) {
-            Some(record) => {
+    /// Records `from..to` have failed: leaves out the one to blame, unless that is the error, or halves. `todo` is a stack.
+    fn split(
+        &mut self,
+        whole: &Arrived<'_>,
+        (from, to): (usize, usize),
+        failure: &Failure,
+        blame: Option<Blame>,
+        todo: &mut Vec<(usize, usize)>,
+    ) -> Result<()> {
+        // At which record a limit is reached says nothing: those before it have done their part.
+        let said = failure.record.filter(|_| !matches!(failure.cause, Cause::Limit(_)));
+        let said = said.map(|record| from + record).filter(|&record| record < to);
+        match (said.or((to - from == 1).then_some(from)), blame) {
+            (Some(record), Some(blame)) => Err(self.place.record_error(whole, record, failure, blame)),
+            (Some(record), None) => {
                 todo.push((record + 1, to));
                 todo.push((from, record));
                 self.give_up(whole, record, &failure.message)
             }
-            None => {
+            (None, _) => {
                 let middle = from + (to - from) / 2;
                 todo.push((middle, to));
                 todo.push((from, middle));
@@ -134,42 +170,6 @@ impl OperatorStage {
         }
     }
 
-    /// A batch has failed and so has the job: finds the record to blame.
-    pub(super) fn blame(&mut self, whole: &Arrived<'_>, failure: Failure) -> Error {
-        let blame = if self.is_broadcast(whole.port) { Blame::Broadcast } else { Blame::Record };
-        let found = match failure.record {
-            Some(record) => Ok(Some((record, failure.clone()))),
-            None => self.halve(whole),
-        };
-        match found {
-            Ok(Some((record, failure))) => self.place.record_error(whole, record, &failure, blame),
-            Ok(None) => self.place.error(&format!("a batch of {} records", whole.batch.len()), &failure, Blame::Operator),
-            Err(error) => error,
-        }
-    }
-
-    /// Runs ever smaller parts of a batch until the one record is found at which they fail. What the good parts write stays, so that
-    /// every record meets the state that it met before.
-    fn halve(&mut self, whole: &Arrived<'_>) -> Result<Option<(usize, Failure)>> {
-        let (mut from, mut to) = (0, whole.batch.len());
-        let mut spent = true;
-        while to - from > 1 {
-            let middle = from + (to - from) / 2;
-            let attempted = self.attempt(whole, from, middle, spent)?;
-            spent = attempted.is_err();
-            match attempted {
-                Ok(()) => {
-                    self.instance().outputs().iter_mut().for_each(Outbox::discard);
-                    from = middle;
-                }
-                Err(failure @ Failure { record: Some(record), .. }) if record < middle - from => return Ok(Some((from + record, failure))),
-                Err(_) => to = middle,
-            }
-        }
-        // Under the full limit, so that a record is not blamed for what only the sum of them took.
-        Ok(self.attempt(whole, from, to, spent)?.err().map(|failure| (from, failure)))
-    }
-
     /// Runs records `from..to`, on a fresh instance if the one at hand is `spent`: a call has failed on it. The outer error ends the
     /// search: the job is being cancelled, no instance could be opened, or the disk has failed.
     fn attempt(&mut self, whole: &Arrived<'_>, from: usize, to: usize, spent: bool) -> Result<Result<(), Failure>> {
@@ -185,7 +185,7 @@ impl OperatorStage {
     }
 
     /// Has an instance ready whose calls may take as long as `time`: a fresh one if the one at hand is spent.
-    fn ready(&mut self, spent: bool, time: Duration) -> Result<()> {
+    pub(super) fn ready(&mut self, spent: bool, time: Duration) -> Result<()> {
         if spent {
             return self.renew(time);
         }
@@ -315,7 +315,8 @@ impl Arrived<'_> {
     }
 }
 
-fn preview(bytes: &[u8]) -> String {
+/// Bytes for a message: as text if it is text, else in hexadecimal, cut where they are long.
+pub(super) fn preview(bytes: &[u8]) -> String {
     const LONGEST: usize = 160;
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) => {

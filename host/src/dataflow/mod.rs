@@ -12,6 +12,7 @@ mod control;
 mod credit;
 mod event;
 mod failing;
+mod finish;
 mod flood;
 mod lull;
 mod metrics;

@@ -1,4 +1,4 @@
-//! [`OperatorStage`]: one subtask of an operator: its instance, its state, and what a barrier and the end of input mean for them.
+//! [`OperatorStage`]: one subtask of an operator: its instance, its state, and what a barrier means for them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,22 +9,20 @@ use super::control::{CheckpointEnd, Control};
 use super::credit::{Credit, Held};
 use super::event::{BarrierCost, Event, Events, SnapshotSlice};
 use super::failing::{Arrived, Blame, Letters};
+use super::finish::Finish;
 use super::flood::Flood;
 use super::metrics::Metrics;
 use super::source::Origin;
 use super::trial::Trial;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{OnError, OperatorSettings, Partitioning};
+use crate::plan::{OperatorSettings, Partitioning};
 use crate::record::{Batch, Outbox};
-use crate::state::{Keys, OperatorSnapshot, SubtaskState};
+use crate::state::{OperatorSnapshot, SubtaskState};
 use crate::wasm::{Component, Context, Failure, Instance};
 
 /// Entries of frozen state that are serialised between two batches.
 const SLICE_ENTRIES: usize = 4096;
-
-/// Keys handed to the finish hook at a time.
-const FINISH_KEYS: usize = 1024;
 
 /// Which subtask of which operator, and whom it tells.
 pub(super) struct OperatorPlace {
@@ -57,7 +55,8 @@ pub(super) struct OperatorStage {
     told: u64,
     /// The last barrier that it has passed.
     passed: u64,
-    finish: Finish,
+    /// How far it is when its input has ended.
+    pub(super) finish: Finish,
     /// Records that failed, in all subtasks.
     pub(super) flood: Arc<Flood>,
     pub(super) letters: Letters,
@@ -67,14 +66,6 @@ pub(super) struct OperatorStage {
     pub(super) last_failed: Option<String>,
     /// and that it were more than may.
     pub(super) flooded: Option<Error>,
-}
-
-/// How far the finish hook is.
-enum Finish {
-    NotYet,
-    /// Keys still to be handed to it.
-    Keys(Keys),
-    Done,
 }
 
 /// Records on their way out: port, target subtask if spread by key, batch.
@@ -138,7 +129,6 @@ impl OperatorStage {
         match processed {
             Ok(()) => self.keep(&arrived, 0, emitted)?,
             Err(failure) if failure.cause.ends_attempt() => return Err(self.place.attempt_ended(&failure)),
-            Err(failure) if broadcast || self.place.settings.on_error == OnError::Fail => return Err(self.blame(&arrived, failure)),
             Err(failure) => self.isolate(&arrived, failure, emitted)?,
         }
         self.drain_letters(emitted);
@@ -230,33 +220,6 @@ impl OperatorStage {
     /// Whether what it has handed over has to be stored before there is more. Then it is woken.
     fn is_held_up(&self) -> bool {
         self.place.handing_over.as_ref().is_some_and(|credit| credit.is_used_up())
-    }
-
-    /// All its input has ended: calls the finish hook for some more keys. Returns whether it is done.
-    pub(super) fn finish(&mut self, emitted: &mut Emitted) -> Result<bool> {
-        let mut keys = match std::mem::replace(&mut self.finish, Finish::Done) {
-            Finish::NotYet if self.place.component.descriptor().finish_hook => self.instance().state().keys(clock::wall_ms()),
-            Finish::NotYet | Finish::Done => return Ok(true),
-            Finish::Keys(keys) => keys,
-        };
-        let mut call = Batch::default();
-        self.instance().state().next_keys(&mut keys, FINISH_KEYS, &mut call);
-        let last = call.keys.is_empty();
-        let mut finished = self.instance().finish(&mut call);
-        if let Err(failure) = &finished
-            && self.trial.is_some()
-            && !failure.cause.ends_attempt()
-        {
-            let error = self.place.error("its finish hook", failure, Blame::Operator);
-            self.fail_trial(error)?;
-            finished = self.instance().finish(&mut call);
-        }
-        finished.map_err(|failure| self.place.error("its finish hook", &failure, Blame::Operator))?;
-        self.drain(emitted);
-        if !last {
-            self.finish = Finish::Keys(keys);
-        }
-        Ok(last)
     }
 
     /// The end of the instance, for whatever reason. It is too late to fail for what the guest does now, so that is only told.

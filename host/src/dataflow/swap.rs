@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::Event;
-use super::failing::{Arrived, Blame, PROBE_TIME, part};
+use super::failing::{Arrived, Blame, part};
 use super::operator::{OperatorPlace, OperatorStage};
 use super::trial::{Trial, Verdict};
 use crate::clock;
@@ -15,7 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::OnError;
 use crate::record::{Outbox, Shape};
 use crate::state::{Arrangement, SubtaskState};
-use crate::wasm::{Cause, Component, Failure, Instance, Limit, Unopened};
+use crate::wasm::{Cause, Component, Failure, Instance, Limit, PROBE_TIME, Unopened};
 
 /// What a failure to open an instance is told of.
 const OPENING: &str = "opening it in the place of another";

@@ -85,10 +85,10 @@ async fn until_the_last(
             }
             Err(error) => error,
         };
-        let Some(attempt) = legacy.attempt.or(options.unattended.then_some(AttemptId::NONE)) else { return Err(error) };
-        if let Some(End::Cancel) = legacy.told {
-            return Ok(cancelled(&prepared, options, &legacy, attempt, &*observer).await);
+        if legacy.told == Some(End::Cancel) || options.interrupt.is_due() {
+            return Ok(cancelled(&prepared, options, &legacy, &*observer).await);
         }
+        let Some(attempt) = legacy.attempt.or(options.unattended.then_some(AttemptId::NONE)) else { return Err(error) };
         let (is_forgiven, is_ending) = (std::mem::take(&mut legacy.is_forgiven), std::mem::take(&mut legacy.ending));
         if is_ending && !is_forgiven {
             return Err(for_good(error, Some("it was to end anyway".into())));
@@ -118,18 +118,18 @@ async fn until_the_last(
             Some(End::Stop { signal }) => {
                 return between::stop(&prepared, legacy.attempt, legacy.claimer, signal).await;
             }
-            Some(End::Cancel) => return Ok(cancelled(&prepared, options, &legacy, attempt, &*observer).await),
+            Some(End::Cancel) => return Ok(cancelled(&prepared, options, &legacy, &*observer).await),
         }
     }
 }
 
 /// What a job comes to that is cancelled when its last attempt has failed.
-async fn cancelled(prepared: &Prepared, options: &Options, legacy: &Legacy, attempt: AttemptId, observer: &dyn Observer) -> Summary {
+async fn cancelled(prepared: &Prepared, options: &Options, legacy: &Legacy, observer: &dyn Observer) -> Summary {
     match legacy.attempt {
         Some(attempt) => discard(prepared, attempt, legacy.claimer, observer).await,
         None => discard_cancelled(prepared, options, observer).await,
     }
-    Summary::nothing_done(&prepared.plan, attempt, Outcome::Cancelled, clock::now())
+    Summary::nothing_done(&prepared.plan, legacy.attempt.unwrap_or(AttemptId::NONE), Outcome::Cancelled, clock::now())
 }
 
 /// The error of the last attempt.
@@ -227,7 +227,7 @@ async fn attempt(
     }
     let started = clock::now();
     if let (Some(resumed), false) = (&options.swap, legacy.resumed) {
-        legacy.unsettled = Unsettled::resumed(resumed, &store, prepared, observer.as_ref()).await?;
+        legacy.unsettled = Unsettled::resumed(resumed, &store, prepared, observer.as_ref(), &options.interrupt).await?;
         legacy.resumed = true;
     }
     let swaps = settle(&store, prepared, observer, legacy).await?;

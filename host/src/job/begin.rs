@@ -143,7 +143,7 @@ async fn read(store: &Store, point: Option<&mut RestorePoint>, prepared: &Prepar
         None => None,
         Some(point) => {
             let settled = settle(&mut point.manifest, &prepared.plan, options.allow_non_restored_state, has_state)?;
-            let migrations = restore::check(&point.manifest, prepared).await?;
+            let migrations = restore::check(&point.manifest, prepared, &options.interrupt).await?;
             Some((point, migrations, settled))
         }
     };

@@ -8,7 +8,7 @@ use crate::checkpoint::inspect::Description;
 use crate::checkpoint::store;
 use crate::error::Result;
 use crate::plan::{Descriptor, Limits, Location};
-use crate::wasm::{Component, Engine};
+use crate::wasm::{Component, Engine, Interrupt};
 
 /// What a file is.
 #[derive(Debug, Serialize)]
@@ -50,7 +50,7 @@ pub fn inspect(file: &Location) -> Result<Inspection> {
 }
 
 fn component(path: &Path) -> Result<Inspection> {
-    let component = Component::load(&Engine::new(super::cache_dir())?, path, Limits::default())?;
+    let component = Component::load(&Engine::new(super::cache_dir())?, path, Limits::default(), &Interrupt::default())?;
     let bytes = std::fs::metadata(path).map(|file| file.len()).unwrap_or_default();
     Ok(Inspection::Component(Box::new(ComponentInspection::of(&component, bytes))))
 }

@@ -65,17 +65,19 @@ impl Migrating {
 }
 
 impl Migration {
-    /// `states` are as they are there, each with its place in the component's descriptor.
-    pub(super) fn new(operator: &str, to: Version, limits: Limits, states: Vec<(usize, StateDescriptor)>, occasion: Occasion) -> Self {
+    /// `states` are as they are there, each with its place in the component's descriptor. Calls of the guest end with `interrupt`.
+    pub(super) fn new(
+        operator: &str,
+        to: Version,
+        limits: Limits,
+        states: Vec<(usize, StateDescriptor)>,
+        occasion: Occasion,
+        interrupt: &Interrupt,
+    ) -> Self {
         let migrating =
             |(place, from)| Migrating { place, kept: to.arrangement.places[place], from, values: AtomicU64::new(0), of: AtomicU64::new(0) };
         let states = states.into_iter().map(migrating).collect();
-        Migration { operator: operator.into(), to, limits, states, occasion, interrupt: Interrupt::default(), since: clock::now() }
-    }
-
-    /// The same, whose calls end with `interrupt`.
-    pub(super) fn interrupted_by(self, interrupt: &Interrupt) -> Self {
-        Migration { interrupt: interrupt.clone(), ..self }
+        Migration { operator: operator.into(), to, limits, states, occasion, interrupt: interrupt.clone(), since: clock::now() }
     }
 
     /// Asks the component whether it has a way from each of the states. Calls the guest.

@@ -15,7 +15,7 @@ use crate::connectors::{Sink, SinkWriter};
 use crate::error::Result;
 use crate::plan::{NodeKind, Restart, SourceKind};
 use crate::record::{AttemptId, Batch, Staged};
-use crate::wasm::Engine;
+use crate::wasm::{Engine, Interrupt};
 
 /// A sink of which one write panics.
 struct Panicking {
@@ -77,7 +77,7 @@ async fn output(dir: &Path, left: i64, blocks: bool) -> (Vec<String>, Vec<String
     {
         words.lines = Some(2_000);
     }
-    let mut prepared = Prepared::new(&plan, &Engine::new(None).unwrap()).unwrap();
+    let mut prepared = Prepared::new(&plan, &Engine::new(None).unwrap(), &Interrupt::default()).unwrap();
     let sink = prepared.sinks[1].take().unwrap();
     prepared.sinks[1] = Some(Arc::new(Panicking { sink, left: Arc::new(AtomicI64::new(left)), blocks }));
     let (_orders, mut taken) = unbounded_channel();

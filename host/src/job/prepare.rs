@@ -10,7 +10,7 @@ use crate::connectors::{self, Sink, Source};
 use crate::dataflow::Splits;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{ComponentRef, Descriptor, Layout, Location, NodeKind, Plan, fit};
-use crate::wasm::{Component, Engine};
+use crate::wasm::{Component, Engine, Interrupt};
 
 /// A plan with its components, sources and sinks; vectors have an entry for each node.
 #[derive(Clone)]
@@ -24,13 +24,13 @@ pub struct Prepared {
 
 impl Prepared {
     /// Loads the components, checks that they fit together, and looks at the sources. Writes nothing but the compile cache. Takes its time,
-    /// and runs guests: not for a thread that others wait for.
+    /// and runs guests, whose calls end with `interrupt`: not for a thread that others wait for.
     ///
     /// # Errors
     /// What is not in order.
-    pub fn new(plan: &Plan, engine: &Engine) -> Result<Self> {
+    pub fn new(plan: &Plan, engine: &Engine, interrupt: &Interrupt) -> Result<Self> {
         let plan = grant(plan.clone())?;
-        let components = load_components(&plan, engine)?;
+        let components = load_components(&plan, engine, interrupt)?;
         let descriptors = descriptors(&components);
         fit(&plan, &descriptors)?;
         let layout = Layout::new(&plan, &descriptors);
@@ -87,7 +87,7 @@ fn grant(mut plan: Plan) -> Result<Plan> {
 }
 
 /// Each component once, however many operators it serves.
-fn load_components(plan: &Plan, engine: &Engine) -> Result<Vec<Option<Arc<Component>>>> {
+fn load_components(plan: &Plan, engine: &Engine, interrupt: &Interrupt) -> Result<Vec<Option<Arc<Component>>>> {
     let mut loaded: HashMap<&Path, Arc<Component>> = HashMap::new();
     let mut components = Vec::new();
     for node in &plan.nodes {
@@ -99,7 +99,7 @@ fn load_components(plan: &Plan, engine: &Engine) -> Result<Vec<Option<Arc<Compon
         let path = file(&settings.component).map_err(named)?;
         let component = match loaded.get(path) {
             Some(component) => Arc::clone(component),
-            None => Arc::new(Component::load(engine, path, settings.limits).map_err(named)?),
+            None => Arc::new(Component::load(engine, path, settings.limits, interrupt).map_err(named)?),
         };
         loaded.insert(path, Arc::clone(&component));
         components.push(Some(component));

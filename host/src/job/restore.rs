@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, NodeKind, Plan, StateDescriptor};
 use crate::record::{KeyGroups, Position};
 use crate::state::{Arrangement, KeyedState, Lists, Maps, OperatorState, SubtaskState, spread};
-use crate::wasm::Component;
+use crate::wasm::{Component, Interrupt};
 
 use super::local::Local;
 use super::migrate::{Migration, Migrations, apart};
@@ -38,11 +38,12 @@ impl Beginning {
     }
 }
 
-/// Checks, before anything is touched, that what a checkpoint holds has its place in the job. Returns the migrations that it takes.
+/// Checks, before anything is touched, that what a checkpoint holds has its place in the job. Returns the migrations that it takes, whose
+/// calls of guests end with `interrupt`.
 ///
 /// # Errors
 /// Kind `Checkpoint`: what has none, or has become something else.
-pub(super) async fn check(manifest: &Manifest, prepared: &Prepared) -> Result<Migrations> {
+pub(super) async fn check(manifest: &Manifest, prepared: &Prepared, interrupt: &Interrupt) -> Result<Migrations> {
     let plan = &prepared.plan;
     if manifest.max_parallelism != plan.max_parallelism {
         let message = format!(
@@ -59,7 +60,7 @@ pub(super) async fn check(manifest: &Manifest, prepared: &Prepared) -> Result<Mi
         let states = compare(&part.uid, (&part.states, part.key_schema.as_ref()), component.descriptor(), Occasion::Restore)?;
         if let (NodeKind::Operator(settings), false) = (&plan.nodes[node].kind, states.is_empty()) {
             let to = Version { component: Arc::clone(component), arrangement: Arrangement::new(&component.descriptor().states) };
-            migrations.insert(node, Arc::new(Migration::new(&part.uid, to, settings.limits, states, Occasion::Restore)));
+            migrations.insert(node, Arc::new(Migration::new(&part.uid, to, settings.limits, states, Occasion::Restore, interrupt)));
         }
     }
     for part in &manifest.sources {

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::error::{Error, Kind, Result};
 use crate::plan::Plan;
 use crate::record::AttemptId;
-use crate::wasm::Engine;
+use crate::wasm::{Engine, Interrupt};
 
 use super::attempt::attempts;
 use super::prepare::{Prepared, Report, cache_dir};
@@ -37,6 +37,8 @@ pub struct Options {
     pub claim: bool,
     /// A swap that the process before may have been in the middle of. `prepared` has the component before it.
     pub swap: Option<Resumed>,
+    /// Ends the calls of guests before the job runs: it is cancelled, as an order tells as well.
+    pub interrupt: Interrupt,
 }
 
 /// By how much threads that give way are nicer than workers, as the system counts that: they get a third of what those get.
@@ -48,7 +50,7 @@ const GIVEN_WAY: i32 = 5;
 /// # Errors
 /// What is not in order.
 pub fn validate(plan: &Plan) -> Result<Report> {
-    Ok(Prepared::new(plan, &Engine::new(cache_dir())?)?.report())
+    Ok(Prepared::new(plan, &Engine::new(cache_dir())?, &Interrupt::default())?.report())
 }
 
 /// Runs a job in the foreground until its input has ended, it is stopped by SIGINT or SIGTERM, or it fails for good: an attempt that fails is followed by
@@ -60,7 +62,7 @@ pub fn run(plan: &Plan, options: &Options, observer: Arc<dyn Observer>) -> Resul
     let named = |error: Error| error.context(format!("job `{}`", plan.name));
     // Guests never run on the runtime's threads, and loading a component runs its `describe`.
     let engine = Engine::new(cache_dir())?;
-    let prepared = Arc::new(Prepared::new(plan, &engine).map_err(named)?);
+    let prepared = Arc::new(Prepared::new(plan, &engine, &options.interrupt).map_err(named)?);
     let runtime = several().on_thread_start(give_way).build().map_err(no_runtime)?;
     runtime.block_on(async { attempts(prepared, options, observer, &mut listen()?).await }).map_err(named)
 }

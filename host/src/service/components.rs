@@ -16,7 +16,7 @@ use crate::durable;
 use crate::error::{Error, Kind, Result};
 use crate::job::ComponentInspection;
 use crate::plan::{ComponentRef, Limits, is_digest};
-use crate::wasm::{Component, Engine};
+use crate::wasm::{Component, Engine, Interrupt};
 
 /// A component that a host keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -67,7 +67,7 @@ impl Components {
     pub(super) fn push(&self, engine: &Engine, content: &[u8], name: Option<String>) -> Result<Kept> {
         let digest = blake3::hash(content).to_hex().to_string();
         let path = self.path(&digest);
-        let component = Component::new(engine, Path::new(&digest), content, Limits::default())?;
+        let component = Component::new(engine, Path::new(&digest), content, Limits::default(), &Interrupt::default())?;
         let descriptor = component.descriptor();
         let kept = Kept {
             digest: digest.clone(),
@@ -160,7 +160,7 @@ impl Components {
 
     /// What is to be known about one.
     pub(super) fn inspect(&self, engine: &Engine, kept: &Kept) -> Result<ComponentInspection> {
-        let component = Component::load(engine, &self.path(&kept.digest), Limits::default())?;
+        let component = Component::load(engine, &self.path(&kept.digest), Limits::default(), &Interrupt::default())?;
         Ok(ComponentInspection::of(&component, kept.bytes))
     }
 

@@ -18,6 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job;
 use crate::plan::{ComponentRef, NodeKind, Plan};
 use crate::record::AttemptId;
+use crate::wasm::Interrupt;
 
 /// The format of the file that this version reads and writes.
 const FORMAT: u32 = 1;
@@ -245,7 +246,9 @@ impl Deployment {
     pub(super) fn options(&self, unattended: bool, component: impl Fn(&str) -> PathBuf) -> job::Options {
         let Begin { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, since } = self.begin.clone();
         let swap = self.swap.as_ref().map(|swap| swap.resumed(component(&swap.to.digest)));
-        job::Options { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, since: Some(since), unattended, swap }
+        let since = Some(since);
+        let interrupt = Interrupt::default();
+        job::Options { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, since, unattended, swap, interrupt }
     }
 
     /// The digests of all components that it needs.

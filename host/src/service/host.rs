@@ -23,7 +23,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job::{self, ComponentFacts, ComponentInspection, Listing, SwapReport, WayBack};
 use crate::plan::{ComponentRef, NodeKind, Plan, is_digest};
 use crate::record::AttemptId;
-use crate::wasm::Engine;
+use crate::wasm::{Engine, Interrupt};
 
 /// Jobs by name.
 type Jobs = Arc<Mutex<BTreeMap<String, Arc<Job>>>>;
@@ -211,7 +211,7 @@ impl Host {
         let begin = Begin { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, since: AttemptId::NONE };
         let mut deployment = Deployment::new(&plan, wanted.text, wanted.parallelism, begin, clock::wall_text());
         (deployment.components, deployment.defaults) = (components, overrides.defaults);
-        let prepared = self.around.prepare(&deployment).map_err(named)?;
+        let prepared = self.around.prepare(&deployment, &Interrupt::default()).map_err(named)?;
         deployment.begin.since = job::block_on(job::newest_attempt(&plan)).map_err(named)?;
 
         let _changing = lock(&self.changing);

@@ -16,10 +16,11 @@ use super::state::JobState;
 use super::swap::SwapCounts;
 use crate::clock;
 use crate::error::{Error, Kind, Result};
-use crate::job::{Metrics, Order, Progress, SwapReport};
+use crate::job::{End, Metrics, Order, Progress, SwapReport};
 use crate::plan::Plan;
 use crate::record::AttemptId;
 use crate::telemetry;
+use crate::wasm::Interrupt;
 
 /// How much of a job's events is kept, twice,
 const EVENT_BYTES: u64 = 128 << 10;
@@ -59,6 +60,8 @@ pub(super) struct Live {
     pub(super) metrics: Option<Arc<Metrics>>,
     /// What it is told goes here, while it runs.
     orders: Option<UnboundedSender<Order>>,
+    /// Ends the calls of guests before it runs.
+    interrupt: Interrupt,
     /// It was told to stop only to begin again.
     pub(super) begins_again: bool,
     pub(super) swaps: SwapCounts,
@@ -84,6 +87,7 @@ impl Live {
             nodes: Vec::new(),
             metrics: None,
             orders: None,
+            interrupt: Interrupt::default(),
             begins_again: false,
             swaps: SwapCounts::default(),
             swapped: None,
@@ -293,8 +297,8 @@ impl Job {
         }
     }
 
-    /// What it will be told from now on, with its deployment; none if `closing` says that it is not to go on.
-    pub(super) fn listen(&self, closing: impl Fn() -> bool) -> Option<(Deployment, UnboundedReceiver<Order>)> {
+    /// Its deployment, what it will be told from now on, and what a cancellation ends at once; none if `closing` says that it is not to go on.
+    pub(super) fn listen(&self, closing: impl Fn() -> bool) -> Option<(Deployment, UnboundedReceiver<Order>, Interrupt)> {
         // Held, so that nothing that is wanted falls in between.
         let deployment = self.deployment();
         if closing() {
@@ -302,10 +306,10 @@ impl Job {
         }
         let (orders, taken) = unbounded_channel();
         let mut live = self.live();
-        live.orders = Some(orders);
+        (live.orders, live.interrupt) = (Some(orders), Interrupt::default());
         live.begins_again = false;
         live.tell(deployment.wanted);
-        Some((deployment.clone(), taken))
+        Some((deployment.clone(), taken, live.interrupt.clone()))
     }
 
     /// It has ended, and is to be told so from now on.
@@ -379,6 +383,9 @@ impl Live {
         if let (Some(end), Some(orders)) = (wanted.order(), &self.orders) {
             // When nobody listens any more, it is about to end by itself, and what is wanted is looked at then.
             orders.send(Order::End(end)).unwrap_or(());
+            if end == End::Cancel {
+                self.interrupt.interrupt();
+            }
         }
     }
 }

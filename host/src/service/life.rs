@@ -20,7 +20,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job::{self, Notice, Observer, Order, Outcome, Prepared, Summary};
 use crate::plan::OnCancel;
 use crate::telemetry;
-use crate::wasm::Engine;
+use crate::wasm::{Engine, Interrupt};
 
 /// After this time what could not be found out is looked at again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -36,9 +36,9 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Loads and checks everything that a job needs. Takes its time.
-    pub(super) fn prepare(&self, deployment: &Deployment) -> Result<Prepared> {
-        Prepared::new(&deployment.plan(|digest| self.components.path(digest))?, &self.engine)
+    /// Loads and checks everything that a job needs. Takes its time; calls of guests end with `interrupt`.
+    pub(super) fn prepare(&self, deployment: &Deployment, interrupt: &Interrupt) -> Result<Prepared> {
+        Prepared::new(&deployment.plan(|digest| self.components.path(digest))?, &self.engine, interrupt)
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn begin(job: &Arc<Job>, around: &Arc<Surroundings>, prepared: Option
 fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepared>) -> Option<Ended> {
     let mut last = None;
     loop {
-        let (deployment, orders) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
+        let (deployment, orders, interrupt) = job.listen(|| around.closing.load(Ordering::SeqCst))?;
         if deployment.wanted == Wanted::Cancelled {
             discard(job, around, &deployment, prepared.take());
             return Some(ended(JobState::Cancelled, None, last));
@@ -99,7 +99,7 @@ fn live(job: &Arc<Job>, around: &Arc<Surroundings>, mut prepared: Option<Prepare
                 }
             }
         }
-        let outcome = run(job, around, &deployment, orders, prepared.take());
+        let outcome = run(job, around, &deployment, (orders, interrupt), prepared.take());
         let wanted = job.deployed().wanted;
         let is_closing = around.closing.load(Ordering::SeqCst) && wanted == Wanted::Running;
         match outcome {
@@ -130,14 +130,14 @@ fn run(
     job: &Arc<Job>,
     around: &Surroundings,
     deployment: &Deployment,
-    mut orders: UnboundedReceiver<Order>,
+    (mut orders, interrupt): (UnboundedReceiver<Order>, Interrupt),
     prepared: Option<Prepared>,
 ) -> Result<Summary> {
     let unattended = prepared.is_none();
-    let prepared = prepared.map_or_else(|| around.prepare(deployment), Ok)?;
+    let prepared = prepared.map_or_else(|| around.prepare(deployment, &interrupt), Ok)?;
     job.live().know(prepared.plan());
     let watcher = Arc::new(Watcher(Arc::clone(job)));
-    let options = deployment.options(unattended, |digest| around.components.path(digest));
+    let options = job::Options { interrupt, ..deployment.options(unattended, |digest| around.components.path(digest)) };
     job::block_on(job::attempts(Arc::new(prepared), &options, watcher, &mut orders))
 }
 
@@ -149,7 +149,7 @@ fn discard(job: &Arc<Job>, around: &Surroundings, deployment: &Deployment, prepa
         if plan.checkpoint.on_cancel == OnCancel::Retain {
             return Ok(());
         }
-        let prepared = prepared.map_or_else(|| around.prepare(deployment), Ok)?;
+        let prepared = prepared.map_or_else(|| around.prepare(deployment, &Interrupt::default()), Ok)?;
         let options = deployment.options(true, component);
         job::block_on(async {
             job::discard_cancelled(&prepared, &options, &watcher).await;

@@ -20,6 +20,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job::{self, Order, Saved, SavepointOrder, Then};
 use crate::plan::Location;
 use crate::telemetry;
+use crate::wasm::Interrupt;
 
 /// Of so many savepoints of a job it is remembered what came of them.
 const REMEMBERED: usize = 100;
@@ -258,7 +259,7 @@ impl Job {
 fn save_ended(job: &Job, deployment: &Deployment, order: SavepointOrder, around: &Surroundings) {
     // The same one may have been interrupted.
     job.clear_interrupted();
-    let saved = around.prepare(deployment).and_then(|prepared| {
+    let saved = around.prepare(deployment, &Interrupt::default()).and_then(|prepared| {
         let prepared = Arc::new(prepared);
         job::block_on(job::savepoint_of_ended(&prepared, &order))
     });

@@ -7,10 +7,12 @@ use wasmtime::Store;
 
 use super::engine::Engine;
 use super::failure::{Cause, Failure, Rejected, one_line};
-use super::guest::{Guest, Phase};
-use super::limits;
-use crate::plan::{Limits, OnError};
+use super::guest::{Facts, Guest, Phase};
+use super::limits::{self, Interrupt};
+use super::log::GuestLog;
+use crate::plan::{Descriptor, Limits, OnError};
 use crate::record::Batch;
+use crate::state::SubtaskState;
 
 /// What an operator's functions return.
 pub(super) type Returned = (Result<(), String>,);
@@ -34,6 +36,15 @@ impl Runner {
         let mut store = Store::new(engine.wasmtime(), guest);
         limits::apply(&mut store, limits);
         Runner { store, limits, on_error, ticks: limits::ticks_in(limits.time), spent: false, _engine: engine.clone() }
+    }
+
+    /// For calls of a component in which nothing but they themselves may happen: nowhere in a job, and without state.
+    pub(super) fn apart(engine: &Engine, operator: &str, descriptor: &Arc<Descriptor>, limits: Limits, interrupt: &Interrupt) -> Self {
+        let log = GuestLog::new(operator, 0, limits.log_lines);
+        let facts = Facts { context: Arc::default(), config: "".into(), environment: Arc::new([]), log, metrics: Arc::default() };
+        let (deadline, state) = (engine.deadline(interrupt.clone()), SubtaskState::new(&[], 1));
+        let guest = Guest::new(Arc::clone(descriptor), facts, limits, deadline, state, Vec::new());
+        Runner::new(engine, guest, limits, OnError::Fail)
     }
 
     pub(super) fn set_time(&mut self, time: Duration) {

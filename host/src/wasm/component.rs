@@ -9,6 +9,7 @@ use wasmtime::component::{self as wasm, ComponentExportIndex, InstancePre};
 
 use super::engine::Engine;
 use super::guest::Guest;
+use super::limits::Interrupt;
 use super::{describe, world};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, Limits};
@@ -39,25 +40,27 @@ pub(super) struct Exported {
 }
 
 impl Component {
-    /// Reads and compiles a component, compares its type with what the host offers, and has it describe itself within `limits`.
+    /// Reads and compiles a component, compares its type with what the host offers, and has it describe itself within `limits`, if that is
+    /// not interrupted.
     ///
     /// # Errors
     /// Kind `Component`, naming the file: it is missing or broken, a core module, a component of another world, imports what the host
     /// does not offer, or describes an operator that can't be.
-    pub fn load(engine: &Engine, path: &Path, limits: Limits) -> Result<Component> {
+    pub fn load(engine: &Engine, path: &Path, limits: Limits, interrupt: &Interrupt) -> Result<Component> {
         let bytes = std::fs::read(path).map_err(|error| {
             let help = "the path is relative to the job file; build the component first if it is one of your own";
             let message = format!("component `{}`: it can't be read: {error}", path.display());
             Error::new(Kind::Component, message).help(help)
         })?;
-        Component::new(engine, path, &bytes, limits).map_err(|error| error.context(format!("component `{}`", path.display())))
+        let named = |error: Error| error.context(format!("component `{}`", path.display()));
+        Component::new(engine, path, &bytes, limits, interrupt).map_err(named)
     }
 
     /// As [`Component::load`], of a file that has been read.
     ///
     /// # Errors
     /// As [`Component::load`], but without a name: only the caller knows by which one the component is known to people.
-    pub fn new(engine: &Engine, path: &Path, bytes: &[u8], limits: Limits) -> Result<Component> {
+    pub fn new(engine: &Engine, path: &Path, bytes: &[u8], limits: Limits, interrupt: &Interrupt) -> Result<Component> {
         check_header(bytes)?;
         let digest = blake3::hash(bytes).to_hex().to_string();
         let compiled = engine
@@ -75,7 +78,7 @@ impl Component {
         let exports = names(&mut ty.exports(engine.wasmtime()).map(|(name, _)| name));
         let exported = Exported::find(&compiled, &exports)
             .ok_or_else(|| Error::new(Kind::Internal, "an export that was checked can't be found in the compiled component"))?;
-        let descriptor = Arc::new(describe::describe(engine, &pre, &exported, path, limits)?);
+        let descriptor = Arc::new(describe::describe(engine, &pre, &exported, path, limits, interrupt)?);
         Ok(Component { engine: engine.clone(), pre, exported, descriptor, digest, path: path.into(), imports, exports })
     }
 

@@ -9,26 +9,27 @@ use wasmtime::component::{InstancePre, TypedFunc};
 use super::call::Runner;
 use super::component::Exported;
 use super::engine::Engine;
-use super::guest::{Facts, Guest, Phase};
+use super::guest::{Guest, Phase};
 use super::limits::Interrupt;
-use super::log::GuestLog;
 use super::{ports, wire};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Descriptor, Limits, OnError, Partitioning, Schema, StateDescriptor, StateKind};
+use crate::plan::{Descriptor, Limits, Partitioning, Schema, StateDescriptor, StateKind};
 use crate::record::Batch;
-use crate::state::SubtaskState;
 
 /// Bytes that a description may have.
 const DESCRIPTION_BYTES: usize = 1 << 20;
 
 /// Calls `describe`.
-pub(super) fn describe(engine: &Engine, pre: &InstancePre<Guest>, exported: &Exported, path: &Path, limits: Limits) -> Result<Descriptor> {
+pub(super) fn describe(
+    engine: &Engine,
+    pre: &InstancePre<Guest>,
+    exported: &Exported,
+    path: &Path,
+    limits: Limits,
+    interrupt: &Interrupt,
+) -> Result<Descriptor> {
     let operator = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let log = GuestLog::new(&operator, 0, limits.log_lines);
-    let facts = Facts { context: Arc::default(), config: "".into(), environment: Arc::new([]), log, metrics: Arc::default() };
-    let guest =
-        Guest::new(Arc::new(nothing()), facts, limits, engine.deadline(Interrupt::default()), SubtaskState::new(&[], 1), Vec::new());
-    let mut runner = Runner::new(engine, guest, limits, OnError::Fail);
+    let mut runner = Runner::apart(engine, &operator, &Arc::new(nothing()), limits, interrupt);
     let described = runner.call(Phase::Describe, &mut Batch::default(), |store, _| {
         store.set_hostcall_fuel(DESCRIPTION_BYTES);
         let instance = pre.instantiate(&mut *store)?;

@@ -135,6 +135,11 @@ impl Failure {
         Failure { cause, record, message: message.into() }
     }
 
+    /// The call is not to be, or go on.
+    pub(super) fn interrupted() -> Self {
+        Failure::new(Cause::Interrupted, None, "was interrupted, because the attempt has ended")
+    }
+
     /// What ended a call, given wasmtime's error and what the guest and the limits have noted during the call.
     pub(super) fn of_trap(error: &wasmtime::Error, guest: &mut Guest, limits: Limits) -> Self {
         let panicked = guest.panicked.take();
@@ -148,7 +153,7 @@ impl Failure {
         }
         if trap == Some(&Trap::Interrupt) {
             if guest.wasi.deadline.is_interrupted() {
-                return Failure::new(Cause::Interrupted, None, "was interrupted, because the attempt has ended");
+                return Failure::interrupted();
             }
             return exceeded(Limit::Time, None);
         }

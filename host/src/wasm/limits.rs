@@ -23,6 +23,10 @@ const GRACE: u64 = 5;
 /// The same for an instance's last calls. They begin when the interrupt has come already, and are to have their say on a busy machine too.
 const LAST_GRACE: u64 = 50;
 
+/// The longest that a call may take for a part of what has failed together, as long as that is several records, keys or values. A single
+/// one always has the operator's own limit.
+pub const PROBE_TIME: Duration = Duration::from_millis(500);
+
 /// Bytes of one value in state, or of one element of a list.
 pub(super) const STATE_VALUE: usize = 16 << 20;
 /// Bytes of one field of a map.
@@ -166,7 +170,8 @@ impl Interrupt {
         Interrupt { due: Arc::default(), whole: Some(Arc::clone(&self.due)) }
     }
 
-    fn is_due(&self) -> bool {
+    /// Whether they are to end.
+    pub fn is_due(&self) -> bool {
         self.due.load(Ordering::Relaxed) || self.whole.as_ref().is_some_and(|whole| whole.load(Ordering::Relaxed))
     }
 }

@@ -26,7 +26,7 @@ pub use component::Component;
 pub use engine::Engine;
 pub use failure::{Cause, Failure, Rejected};
 pub use instance::{Context, Instance, Unopened};
-pub use limits::{Interrupt, Limit};
+pub use limits::{Interrupt, Limit, PROBE_TIME};
 pub use log::GuestLog;
 pub use metrics::{GuestMetrics, Reading};
 pub use migrator::Migrator;

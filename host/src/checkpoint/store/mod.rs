@@ -27,6 +27,8 @@ mod write;
 #[cfg(test)]
 mod large_tests;
 #[cfg(test)]
+mod sweep_tests;
+#[cfg(test)]
 mod tests;
 
 use std::fmt;

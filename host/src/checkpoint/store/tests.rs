@@ -32,7 +32,7 @@ pub(super) async fn store() -> (TempDir, Store) {
 /// An attempt at work.
 pub(super) struct Attempt {
     pub(super) store: Store,
-    id: AttemptId,
+    pub(super) id: AttemptId,
     slot: u64,
     epoch: u64,
     lists: FileLists,
@@ -44,7 +44,7 @@ impl Attempt {
         Attempt::begin_with(store, RunChoice::Newest).await
     }
 
-    async fn begin_with(store: &Store, choice: RunChoice) -> Attempt {
+    pub(super) async fn begin_with(store: &Store, choice: RunChoice) -> Attempt {
         let claimed = store.claim(choice, "a test", None).await.unwrap();
         let point = restore_point(&claimed.log, claimed.slot).unwrap();
         let restored = point.as_ref().map(|point| &point.manifest);
@@ -82,7 +82,7 @@ impl Attempt {
         }
     }
 
-    async fn collect(&self) -> crate::checkpoint::decide::Superseded {
+    pub(super) async fn collect(&self) -> crate::checkpoint::decide::Superseded {
         self.store.collect(&self.lists.live(self.epoch.checked_sub(1)), RETAINED).await.unwrap()
     }
 }

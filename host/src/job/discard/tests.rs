@@ -19,7 +19,7 @@ use crate::plan::{
     WordsSettings,
 };
 use crate::record::AttemptId;
-use crate::wasm::Engine;
+use crate::wasm::{Engine, Interrupt};
 
 /// A job that would never end: words into files. It has no operator, and so no state.
 pub(in crate::job) fn plan(dir: &Path) -> Plan {
@@ -71,7 +71,7 @@ impl Observer for Canceller {
 async fn cancelled(plan: &Plan) -> (Summary, bool) {
     let (orders, mut taken) = unbounded_channel();
     let observer = Arc::new(Canceller { orders, discarded: AtomicBool::default() });
-    let prepared = Arc::new(Prepared::new(plan, &Engine::new(None).unwrap()).unwrap());
+    let prepared = Arc::new(Prepared::new(plan, &Engine::new(None).unwrap(), &Interrupt::default()).unwrap());
     let summary = attempts(prepared, &Options::default(), observer.clone(), &mut taken).await.unwrap();
     (summary, observer.discarded.load(Ordering::SeqCst))
 }

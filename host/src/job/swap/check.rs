@@ -35,7 +35,7 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
         return Err(Error::new(Kind::Internal, format!("node {node} is no operator")));
     };
     let named = |error: Error| error.context(format!("operator `{uid}`"));
-    let component = Component::load(runs.component.engine(), &request.component, settings.limits).map_err(named)?;
+    let component = Component::load(runs.component.engine(), &request.component, settings.limits, interrupt).map_err(named)?;
     if component.digest() == runs.component.digest() {
         return Ok(Candidate { to: runs.clone(), migration: None, states: fates(runs, runs.component.descriptor()), checks: Vec::new() });
     }
@@ -48,10 +48,8 @@ pub(super) fn check(prepared: &Prepared, node: usize, runs: &Version, request: &
     let to = Version { arrangement: runs.arrangement.taken_over_by(&new.states), component: Arc::new(component) };
     let states = fates(runs, to.component.descriptor());
     let migration = Some(migrating).filter(|migrating| !migrating.is_empty());
-    let migration = migration.map(|migrating| {
-        let migration = Migration::new(uid, to.clone(), settings.limits, migrating, Occasion::Swap);
-        Arc::new(migration.interrupted_by(interrupt))
-    });
+    let migration =
+        migration.map(|migrating| Arc::new(Migration::new(uid, to.clone(), settings.limits, migrating, Occasion::Swap, interrupt)));
     migration.as_ref().map_or(Ok(()), |migration| migration.ask())?;
     if request.way_back == WayBack::Forward && !request.probation.is_zero() {
         way_back(uid, [old, to.component.descriptor()], &states)?;

@@ -41,6 +41,7 @@ impl Unsettled {
     }
 
     /// A swap that the process before was in the middle of, if the newest manifest names the new component; without, it has not happened.
+    /// Calls of guests end with `interrupt`.
     ///
     /// # Errors
     /// If the log can't be read, or the component can't take over any more.
@@ -49,6 +50,7 @@ impl Unsettled {
         store: &Store,
         prepared: &Arc<Prepared>,
         observer: &dyn Observer,
+        interrupt: &Interrupt,
     ) -> Result<Option<Self>> {
         let reason = "the host has ended before the new component was in a checkpoint";
         let Resumed { request, to } = resumed;
@@ -60,8 +62,8 @@ impl Unsettled {
         let node = find(&prepared.plan, &request.operator, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
         let component = prepared.components[node].clone().expect("every operator node has its component");
         let old = Version { arrangement: Arrangement::new(&component.descriptor().states), component };
-        let (job, runs, asked) = (Arc::clone(prepared), old.clone(), request.clone());
-        let candidate = apart(move || check(&job, node, &runs, &asked, &Interrupt::default())).await?;
+        let (job, runs, asked, interrupt) = (Arc::clone(prepared), old.clone(), request.clone(), interrupt.clone());
+        let candidate = apart(move || check(&job, node, &runs, &asked, &interrupt)).await?;
         Ok(Self::of(Swaps::At(Box::new(Swapping::new(request.clone(), node, old, candidate, None))), reason))
     }
 

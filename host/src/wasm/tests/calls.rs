@@ -5,7 +5,7 @@ use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox, Shape, hash_key};
 use crate::state::below_tests::Shelf;
 use crate::state::{ColdFault, KeyedState, SubtaskState};
-use crate::wasm::{Cause, Failure, Instance, Limit};
+use crate::wasm::{Cause, Failure, Instance, Interrupt, Limit};
 
 /// At address 8192: 0, 1, 2, 0 as u32, which serve as indices of keys, as ends and as bytes. Lists are written as address and length.
 const DATA: [u32; 4] = [0, 1, 2, 0];
@@ -372,7 +372,7 @@ fn an_engine_may_go_before_its_instances() {
     let file = dir.path().join("test.wasm");
     std::fs::write(&file, wat::parse_str(processing("(loop $on (br $on))").text()).unwrap()).unwrap();
     let engine = crate::wasm::Engine::new(None).unwrap();
-    let component = crate::wasm::Component::load(&engine, &file, limits()).unwrap();
+    let component = crate::wasm::Component::load(&engine, &file, limits(), &Interrupt::default()).unwrap();
     drop(engine);
     let state = SubtaskState::new(&component.descriptor().states, 128);
     let outputs = vec![Outbox::new(Shape::default()), Outbox::new(Shape::default())];

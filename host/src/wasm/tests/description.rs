@@ -1,7 +1,11 @@
 //! What an operator may say about itself.
 
-use super::guest::{Described, Guest, load_text, refusal, soon};
-use crate::plan::{Partitioning, StateKind};
+use std::path::Path;
+use std::time::Duration;
+
+use super::guest::{Described, Guest, engine, limits, load_text, refusal, soon};
+use crate::plan::{Limits, Partitioning, StateKind};
+use crate::wasm::{Component, Interrupt};
 
 fn described(described: Described) -> Guest {
     Guest { described, ..Guest::default() }
@@ -107,4 +111,16 @@ fn describing_calls_nothing_and_is_limited() {
     assert_eq!(refused(greedy), "asked to describe itself, it used more than its memory limit of 4 MiB (limits.memory)");
     let text = Guest { describe: "(loop $on (br $on))", ..Guest::default() }.text();
     assert_eq!(refusal(load_text(&text, soon())), "asked to describe itself, it ran longer than its time limit of 300ms (limits.time)");
+}
+
+#[test]
+fn describing_is_interrupted() {
+    let bytes = wat::parse_str(Guest { describe: "(loop $on (br $on))", ..Guest::default() }.text()).unwrap();
+    let (interrupt, for_hours) = (Interrupt::default(), Limits { time: Duration::from_secs(3600), ..limits() });
+    let described = std::thread::scope(|scope| {
+        scope.spawn(|| interrupt.interrupt());
+        Component::new(engine(), Path::new("o"), &bytes, for_hours, &interrupt)
+    });
+    let error = described.expect_err("it has not described itself");
+    assert_eq!(error.message(), "asked to describe itself, it was interrupted, because the attempt has ended");
 }

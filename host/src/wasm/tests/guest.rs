@@ -130,7 +130,7 @@ pub(super) fn load_bytes(bytes: &[u8], limits: Limits) -> Result<Component> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("test.wasm");
     std::fs::write(&path, bytes).unwrap();
-    Component::load(engine(), &path, limits)
+    Component::load(engine(), &path, limits, &Interrupt::default())
 }
 
 /// Why a component can't be loaded.

@@ -2,7 +2,7 @@
 
 use super::guest::{Guest, engine, limits, load_bytes, load_text, processing, refusal};
 use crate::error::Kind;
-use crate::wasm::{Component, signature, world};
+use crate::wasm::{Component, Interrupt, signature, world};
 
 #[test]
 fn a_component_is_loaded_with_its_digest_and_its_interfaces() {
@@ -18,7 +18,7 @@ fn a_component_is_loaded_with_its_digest_and_its_interfaces() {
 #[test]
 fn a_missing_file_is_named() {
     let path = std::env::temp_dir().join("there/is/no/such.wasm");
-    let error = Component::load(engine(), &path, limits()).expect_err("missing");
+    let error = Component::load(engine(), &path, limits(), &Interrupt::default()).expect_err("missing");
     assert_eq!(error.kind(), Kind::Component);
     assert!(error.message().starts_with(&format!("component `{}`: it can't be read: ", path.display())), "{error}");
 }
@@ -141,12 +141,12 @@ fn a_cache_keeps_what_was_compiled_and_does_without_where_it_can_not() {
     let cache = dir.path().join("deep/down");
     for _ in 0..2 {
         let engine = crate::wasm::Engine::new(Some(cache.clone())).unwrap();
-        let component = Component::load(&engine, &file, limits()).unwrap();
+        let component = Component::load(&engine, &file, limits(), &Interrupt::default()).unwrap();
         let kept: Vec<_> = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(kept, [cache.join(format!("{}.compiled", component.digest()))]);
     }
     for unusable in [file.clone(), file.join("below")] {
         let engine = crate::wasm::Engine::new(Some(unusable)).unwrap();
-        assert!(Component::load(&engine, &file, limits()).is_ok());
+        assert!(Component::load(&engine, &file, limits(), &Interrupt::default()).is_ok());
     }
 }

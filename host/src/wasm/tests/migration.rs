@@ -118,10 +118,46 @@ fn nothing_but_the_migration_may_happen_in_it() {
     let panics = "(call $panicked (i32.const 0) (i32.const 0) (i32.const 8192) (i32.const 7)) unreachable";
     assert_eq!(failed(panics, &["a"]).1.message, "panicked: no good");
     let (value, failure) = failed("(drop (memory.grow (i32.const 4096))) unreachable", &["a", "b"]);
-    assert_eq!((value, failure.cause), (None, Cause::Limit(Limit::Memory)));
-    let mut endless = migrator("(loop $on (br $on))", soon());
-    let Unwritten { value, cause } = endless.migrate(0, &from(), &column(&["a", "b"])).unwrap_err();
-    assert_eq!((value, cause.message.as_str()), (None, "ran longer than its time limit of 300ms (limits.time)"));
+    assert_eq!((value, failure.cause), (Some(0), Cause::Limit(Limit::Memory)));
+}
+
+/// Runs for ever where a value is an "x" and others come with it, or is a "y".
+const ENDLESS: &str = r#"(loop $next
+    (if (i32.lt_u (local.get $at) (local.get $bytes-len)) (then
+      (if (i32.and (i32.gt_u (local.get $values) (i32.const 1))
+          (i32.eq (i32.load8_u (i32.add (local.get $bytes) (local.get $at))) (i32.const 120)))
+        (then (loop $on (br $on))))
+      (if (i32.eq (i32.load8_u (i32.add (local.get $bytes) (local.get $at))) (i32.const 121)) (then (loop $on (br $on))))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br $next))))"#;
+
+/// Takes more memory than there is for more than two values.
+const GREEDY: &str = "(if (i32.gt_u (local.get $values) (i32.const 2)) (then (drop (memory.grow (i32.const 4096))) unreachable))";
+
+#[test]
+fn values_that_are_only_together_too_much_for_a_limit_are_rewritten_in_parts() {
+    let values = column(&["a", "", "b", "c", "xd", "e", "f"]);
+    for body in [ENDLESS, GREEDY] {
+        let mut migrator = migrator(&format!("{body} {ECHO}"), soon());
+        assert_eq!(migrator.migrate(0, &from(), &values).unwrap(), values, "{body}");
+    }
+    // One that is too much alone is named, and so is one that fails in another way in its part.
+    let mut endless = migrator(&format!("{ENDLESS} {ECHO}"), soon());
+    let Unwritten { value, cause } = endless.migrate(0, &from(), &column(&["a", "b", "x", "y", "c"])).unwrap_err();
+    assert_eq!((value, cause.message.as_str()), (Some(3), "ran longer than its time limit of 300ms (limits.time)"));
+    let (value, failure) = failed(&format!("{GREEDY} {NO_X} {ECHO}"), &["a", "b", "c", "d", "x"]);
+    assert_eq!((value, failure.cause), (Some(4), Cause::Trap));
+}
+
+#[test]
+fn no_call_follows_once_it_is_interrupted() {
+    let interrupt = Interrupt::default();
+    let mut migrator = Migrator::new(&Arc::new(guest(ECHO).load().unwrap()), "o", limits(), interrupt.clone()).unwrap();
+    let values = column(&["a", "b"]);
+    assert_eq!(migrator.migrate(0, &from(), &values).unwrap(), values);
+    interrupt.interrupt();
+    let Unwritten { value, cause } = migrator.migrate(0, &from(), &values).unwrap_err();
+    assert_eq!((value, cause.cause), (None, Cause::Interrupted));
 }
 
 #[test]

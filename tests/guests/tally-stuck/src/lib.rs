@@ -19,11 +19,12 @@ pub struct Tally {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
-    /// "open" or "close"; else it stays in the migration, which can't be told anything.
+    /// "open" or "close"; else it stays in the migration, which can't be told anything, and says so on standard error.
     stuck: String,
 }
 
 fn from_number(number: u64) -> Result<String> {
+    eprintln!("stuck in the migration");
     stay();
     Ok(number.to_string())
 }
