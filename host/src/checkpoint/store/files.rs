@@ -15,7 +15,7 @@ use super::objects::Objects;
 use super::open::objects_at;
 use super::{Store, get_from, key, unreadable};
 use crate::checkpoint::decide::RestorePoint;
-use crate::checkpoint::file::{Content, LocalFile, StateReader};
+use crate::checkpoint::file::{Content, LocalFile, StateReader, Unwanted};
 use crate::checkpoint::manifest::{Inline, OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
@@ -155,12 +155,15 @@ impl Place {
         Place { objects, prefix, dir, memory_threshold: 0, copies: None, known: None }
     }
 
-    /// The local copy of a file, if there is one that is what was written.
-    pub(super) async fn copy_of(&self, key: &Key, file: Named<'_>) -> Result<Option<LocalFile>> {
+    /// The local copy of a file, if there is one that is what was written. All of it is read for that, at the pace that `turn` gives.
+    ///
+    /// # Errors
+    /// When `turn` says that it is to be left off.
+    pub(super) async fn copy_of(&self, key: &Key, file: Named<'_>, turn: impl Turn) -> Result<Option<LocalFile>> {
         let Some(copies) = &self.copies else { return Ok(None) };
         let copy = copies.path(key);
         let Location::Path(path) = &copy else { return Ok(None) };
-        match summed(path.clone()).await? {
+        match summed(path.clone(), turn).await? {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => {
                 tracing::warn!("the local copy {copy} can't be read: {error}");
@@ -228,7 +231,7 @@ pub(super) async fn read_checked(place: &Place, file: Named<'_>) -> Result<Bytes
         return file.check(bytes.clone()).map_err(|reason| broken(&path, &reason));
     }
     let key = key(&place.prefix, file.path)?;
-    if let Some(copy) = place.copy_of(&key, file).await? {
+    if let Some(copy) = place.copy_of(&key, file, at_once).await? {
         let read = tokio::task::spawn_blocking(move || copy.read(0, copy.bytes())).await;
         let read = read.map_err(|error| Error::new(Kind::Internal, format!("reading a local copy has ended: {error}")))?;
         return read.map_err(|error| unread(&path, &error));
@@ -255,12 +258,12 @@ async fn content_checked(place: &Place, file: Named<'_>) -> Result<Arc<dyn Conte
         return Ok(Arc::new(read_checked(place, file).await?));
     }
     let key = key(&place.prefix, file.path)?;
-    if let Some(copy) = place.copy_of(&key, file).await? {
+    if let Some(copy) = place.copy_of(&key, file, at_once).await? {
         return Ok(Arc::new(copy));
     }
     match &place.dir {
         Location::Path(dir) if place.copies.is_none() => {
-            let (found, checksum) = summed(dir.join(file.path)).await?.map_err(|error| unread(&path, &error))?;
+            let (found, checksum) = summed(dir.join(file.path), at_once).await?.map_err(|error| unread(&path, &error))?;
             file.check_facts(found.bytes(), &checksum).map_err(|reason| broken(&path, &reason))?;
             Ok(Arc::new(found))
         }
@@ -282,18 +285,32 @@ pub(super) fn unread(path: &Location, error: &io::Error) -> Error {
     }
 }
 
-/// A file on a local disk, and its checksum as manifests have it.
-async fn summed(path: PathBuf) -> Result<io::Result<(LocalFile, String)>> {
-    let read = tokio::task::spawn_blocking(move || sum(&path)).await;
-    read.map_err(|error| Error::new(Kind::Internal, format!("reading a state file has ended: {error}")))
+/// Is asked with the size of each piece of a file when it has been read, and may wait before more is.
+pub(super) trait Turn: FnMut(u64) -> std::result::Result<(), Unwanted> + Send + 'static {}
+
+impl<F: FnMut(u64) -> std::result::Result<(), Unwanted> + Send + 'static> Turn for F {}
+
+/// As fast as it goes.
+pub(super) fn at_once(_: u64) -> std::result::Result<(), Unwanted> {
+    Ok(())
 }
 
-fn sum(path: &Path) -> io::Result<(LocalFile, String)> {
+/// A file on a local disk, and its checksum as manifests have it.
+async fn summed(path: PathBuf, turn: impl Turn) -> Result<io::Result<(LocalFile, String)>> {
+    let read = tokio::task::spawn_blocking(move || match sum(&path, turn) {
+        Err(error) if error.get_ref().is_some_and(|cause| cause.is::<Unwanted>()) => Err(Unwanted.into()),
+        read => Ok(read),
+    });
+    read.await.map_err(|error| Error::new(Kind::Internal, format!("reading a state file has ended: {error}")))?
+}
+
+fn sum(path: &Path, mut turn: impl Turn) -> io::Result<(LocalFile, String)> {
     let file = LocalFile::open(path)?;
     let (mut at, mut checksum) = (0, 0);
     while at < file.bytes() {
         let piece = file.read(at, AT_ONCE)?;
         (at, checksum) = (at + piece.len() as u64, crc32c::crc32c_append(checksum, &piece));
+        turn(piece.len() as u64).map_err(io::Error::other)?;
     }
     Ok((file, format!("{checksum:08x}")))
 }

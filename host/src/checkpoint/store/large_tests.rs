@@ -172,6 +172,29 @@ async fn a_merge_in_a_bucket_or_on_disk_is_that_in_memory() {
     }
 }
 
+/// All that is read of a copy to check it is read in turn, so that a merge keeps to its pace and leaves off when it is told to.
+#[tokio::test]
+async fn a_copy_is_read_in_turn() {
+    let (_dir, place) = place().await;
+    let files = inputs(&place, 1).await;
+    let (file, key) = (&files[0].0, Key::from(format!("run-0001/{}", files[0].0.path)));
+    let (read, sum) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&sum);
+    let count = move |bytes| {
+        counted.fetch_add(bytes as usize, Ordering::Relaxed);
+        Ok(())
+    };
+    assert!(place.copy_of(&key, file.into(), count).await.unwrap().is_some());
+    assert_eq!(sum.load(Ordering::Relaxed) as u64, file.bytes);
+    let counted = Arc::clone(&read);
+    let stop = move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Err(Unwanted)
+    };
+    let error = place.copy_of(&key, file.into(), stop).await.unwrap_err();
+    assert_eq!((error.message(), read.load(Ordering::Relaxed)), (Error::from(Unwanted).message(), 1));
+}
+
 /// An input that is damaged, too short, another one or gone is named, whatever it is read from, and nothing comes of the merge.
 async fn refuses_what_is_wrong(place: &Place, due: Merge) {
     let path = due.inputs[1].path.clone();

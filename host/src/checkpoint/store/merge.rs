@@ -51,13 +51,13 @@ impl Store {
 /// Carries out a merge. When this is dropped, so is the merge.
 pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64, pace: &Pace) -> Result<Vec<StateFile>> {
     let merging = pace.begin(haste(due.inputs.len()));
+    let share = merging.share();
     let mut fetching = JoinSet::new();
     let (window, mut inputs) = (window(due.inputs.len()), Vec::new());
     for input in &due.inputs {
         merging.check()?;
-        inputs.push(Input::find(from, input, window, &mut fetching).await?);
+        inputs.push(Input::find(from, input, share.clone(), window, &mut fetching).await?);
     }
-    let share = merging.share();
     let open = move || inputs.iter().map(|input| input.open(share.clone())).collect::<Result<Vec<_>>>();
     let opened = tokio::task::spawn_blocking(open).await;
     let readers = opened.map_err(|error| Error::new(Kind::Internal, format!("opening state files has ended: {error}")))??;
@@ -91,7 +91,8 @@ fn haste(files: usize) -> f64 {
 /// [`Kind::Checkpoint`] if it is missing or not the one that was written; [`Kind::Storage`] if it can't be read or written.
 pub(super) async fn copy(from: &Place, file: &StateFile, to: &Place, path: &str) -> Result<StateFile> {
     let mut fetching = JoinSet::new();
-    let input = Input::find(from, file, window(1), &mut fetching).await?;
+    let merging = Pace::unbounded().begin(1.0);
+    let input = Input::find(from, file, merging.share(), window(1), &mut fetching).await?;
     let make = move |take: &mut Take<'_>| {
         let (content, mut at, mut checksum) = (input.content()?, 0, 0);
         while at < content.bytes() {
@@ -116,10 +117,12 @@ struct Input {
 }
 
 impl Input {
-    /// Finds a state file of `place`. What is fetched of it is fetched among `fetching`, `window` bytes at once.
-    async fn find(place: &Place, file: &StateFile, window: u64, fetching: &mut JoinSet<()>) -> Result<Self> {
+    /// Finds a state file of `place`, and reads its local copy for that with what `share` gives. What is fetched of the file is fetched among
+    /// `fetching`, `window` bytes at once.
+    async fn find(place: &Place, file: &StateFile, share: Share, window: u64, fetching: &mut JoinSet<()>) -> Result<Self> {
         let (path, key) = (place.dir.join(&file.path), key(&place.prefix, &file.path)?);
-        let copy = if file.inline.is_none() { place.copy_of(&key, file.into()).await? } else { None };
+        let turn = move |bytes| share.take(bytes);
+        let copy = if file.inline.is_none() { place.copy_of(&key, file.into(), turn).await? } else { None };
         let elsewhere: Option<Arc<dyn Content>> = match (&place.dir, copy) {
             (_, Some(copy)) => Some(Arc::new(copy)),
             (Location::Path(_), None) if file.inline.is_none() => None,
