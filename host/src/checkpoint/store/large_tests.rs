@@ -9,6 +9,7 @@ use object_store::memory::InMemory as Memory;
 use object_store::path::Path as Key;
 use tempfile::TempDir;
 
+use super::fake::{Asked, Fake, Ill};
 use super::files::Place;
 use super::local::PATIENCE;
 use super::merge::{carry_out, copy};
@@ -19,7 +20,7 @@ use super::*;
 use crate::checkpoint::decide::{Merge, MergeOutput};
 use crate::checkpoint::file::tests::{InMemory, merge, states, write};
 use crate::checkpoint::file::{FileFacts, PIECE, StateReader, Take, Unwanted};
-use crate::checkpoint::manifest::{Epochs, StateFile};
+use crate::checkpoint::manifest::{Epochs, Inline, StateFile};
 use crate::plan::Compression;
 use crate::record::KeyGroups;
 use crate::state::{Change, ChangeKind, Changes};
@@ -193,6 +194,27 @@ async fn a_copy_is_read_in_turn() {
     };
     let error = place.copy_of(&key, file.into(), stop).await.unwrap_err();
     assert_eq!((error.message(), read.load(Ordering::Relaxed)), (Error::from(Unwanted).message(), 1));
+}
+
+/// Whoever merges slowly leaves off even where the bucket does not answer, and the upload is ended.
+#[tokio::test]
+async fn a_merge_that_waits_for_the_bucket_leaves_off_when_it_is_told_to() {
+    let (fake, mut asked) = Fake::new(Ill::Silent);
+    let objects = Objects::new(fake, PATIENCE);
+    let store = Store::at("s3://bucket/words".parse().unwrap(), objects, Access::default(), "words");
+    let store = store.with_merge_rate(u64::MAX);
+    // What it reads is in the manifest, so that nothing but its own file is uploaded.
+    let inline = |(file, bytes)| StateFile { inline: Some(Inline(bytes)), ..file };
+    let inputs: Vec<StateFile> = inputs(&bucket(), 2).await.into_iter().map(inline).collect();
+    let output = MergeOutput { path: paths::merged(1, Epochs { first: 1, last: 2 }, "count", 1), groups: ALL };
+    let due = Merge { operator: "count".into(), inputs, outputs: vec![output], base: true, states: Vec::new() };
+    let merging = store.clone();
+    let merge = tokio::spawn(async move { merging.merge_slowly(1, &due, 0).await });
+    assert_eq!(asked.recv().await, Some(Asked::Part));
+    store.stop_merging();
+    assert_eq!(merge.await.unwrap().unwrap_err().message(), Error::from(Unwanted).message());
+    while asked.recv().await != Some(Asked::Abort) {}
+    assert_eq!(store.list(1).await.unwrap(), [""; 0]);
 }
 
 /// An input that is damaged, too short, another one or gone is named, whatever it is read from, and nothing comes of the merge.

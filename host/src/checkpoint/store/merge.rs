@@ -11,7 +11,7 @@ use super::pace::{Pace, Paced, Share};
 use super::ranged::{Ranged, window};
 use super::{Store, key, unreadable};
 use crate::checkpoint::decide::{MAX_FILES, Merge, Merged};
-use crate::checkpoint::file::{Content, LocalFile, PIECE, StateReader, Take, merge};
+use crate::checkpoint::file::{Content, LocalFile, PIECE, StateReader, Take, Unwanted, merge};
 use crate::checkpoint::manifest::StateFile;
 use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
@@ -32,7 +32,11 @@ impl Store {
     /// # Errors
     /// As [`Store::merge`], and when it was told to leave off.
     pub async fn merge_slowly(&self, run: u32, due: &Merge, now: i64) -> Result<Merged> {
-        self.merge_at(&self.pace, run, due, now).await
+        tokio::select! {
+            merged = self.merge_at(&self.pace, run, due, now) => merged,
+            // Whoever waits for an answer of the store does not hear of it. What is on its way there is ended, or superseded once it has come.
+            () = self.pace.stopped() => Err(Unwanted.into()),
+        }
     }
 
     /// Has all that merge slowly leave off.

@@ -25,6 +25,8 @@ mod upload;
 mod write;
 
 #[cfg(test)]
+mod fake;
+#[cfg(test)]
 mod large_tests;
 #[cfg(test)]
 mod tests;
