@@ -2,8 +2,8 @@
 //! delete. What stays without an answer is done again.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -106,11 +106,15 @@ impl Objects {
     /// Does something until it is known what became of it. object_store has already tried again, for as long as a signature is good,
     /// what is harmless to do twice; this is for the rest, such as an answer that breaks off.
     pub(super) async fn again<T, F: Future<Output = Result<T>>>(&self, what: impl Fn() -> F) -> Result<T> {
-        let until = clock::now() + self.patience;
+        self.again_from(&Progress::default(), what).await
+    }
+
+    /// The same of something that goes on in steps, of which it tells `progress`: what counts is for how long no further one has been done.
+    pub(super) async fn again_from<T, F: Future<Output = Result<T>>>(&self, progress: &Progress, what: impl Fn() -> F) -> Result<T> {
         let mut pause = Duration::from_millis(50);
         loop {
             let error = match what().await {
-                Err(error) if is_open(&error) && clock::now() < until => error,
+                Err(error) if is_open(&error) && progress.lasts(clock::now()) < self.patience => error,
                 done => return done,
             };
             tracing::info!("tried again: {}", super::cause(&error));
@@ -118,6 +122,42 @@ impl Objects {
             tokio::time::sleep(pause.mul_f64(1.5 + 0.5 * clock::random())).await;
             pause = (pause * 2).min(Duration::from_secs(5));
         }
+    }
+}
+
+/// How far something has come that is tried again: however long it takes in all, it is given up only where it gets no further.
+#[derive(Debug)]
+pub(super) struct Progress(Mutex<Furthest>);
+
+#[derive(Debug)]
+struct Furthest {
+    /// Steps done, in the try that has come furthest.
+    steps: u64,
+    since: Instant,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress(Mutex::new(Furthest { steps: 0, since: clock::now() }))
+    }
+}
+
+impl Progress {
+    /// A try has done so many steps at the time `now`.
+    pub(super) fn done(&self, steps: u64, now: Instant) {
+        let mut furthest = self.furthest();
+        if steps > furthest.steps {
+            *furthest = Furthest { steps, since: now };
+        }
+    }
+
+    /// For how long no try has come further.
+    fn lasts(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.furthest().since)
+    }
+
+    fn furthest(&self) -> MutexGuard<'_, Furthest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,5 +172,26 @@ fn found<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Err(Error::NotFound { .. }) => Ok(None),
         result => result.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_on_is_not_given_up_however_long_it_takes() {
+        let progress = Progress::default();
+        let at = |seconds| progress.furthest().since + Duration::from_secs(seconds);
+        let (first, second) = (at(100), at(150));
+        progress.done(1, first);
+        progress.done(2, second);
+        assert_eq!(progress.lasts(second), Duration::ZERO);
+        // Another try begins with the first step, and comes no further.
+        let (third, fourth) = (second + Duration::from_secs(20), second + Duration::from_secs(30));
+        (1..=2).for_each(|step| progress.done(step, third));
+        assert_eq!(progress.lasts(fourth), Duration::from_secs(30));
+        progress.done(3, fourth);
+        assert_eq!(progress.lasts(fourth), Duration::ZERO);
     }
 }

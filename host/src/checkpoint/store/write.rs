@@ -11,10 +11,12 @@ use tokio::task::JoinHandle;
 use super::copies::Copying;
 use super::files::Place;
 use super::local::remove_attempted;
+use super::objects::Progress;
 use super::upload::Upload;
 use super::{Store, key, unwritable};
 use crate::checkpoint::file::{PIECE, Take, Unwanted, Written};
 use crate::checkpoint::manifest::{Inline, StateFile};
+use crate::clock;
 use crate::error::{Error, Kind, Result};
 
 impl Store {
@@ -71,22 +73,31 @@ impl Place {
         path: &str,
         make: impl Fn(&mut Take<'_>) -> Result<Option<T>> + Send + Sync + 'static,
     ) -> Result<Kept<T>> {
-        let (key, make) = (key(&self.prefix, path)?, Arc::new(make));
-        let written = self.objects.again(|| self.write_once(&key, path, Making::begin(Arc::clone(&make)))).await;
+        let (key, make, progress) = (key(&self.prefix, path)?, Arc::new(make), Progress::default());
+        let write = || self.write_once(&key, path, Making::begin(Arc::clone(&make)), &progress);
+        let written = self.objects.again_from(&progress, write).await;
         written.map_err(|error| unwritable(&self.dir.join(path), &error))?
     }
 
     /// Of the two results the outer one is the store's, which is tried again.
-    async fn write_once<T>(&self, key: &Key, path: &str, mut making: Making<T>) -> object_store::Result<Result<Kept<T>>> {
+    async fn write_once<T>(
+        &self,
+        key: &Key,
+        path: &str,
+        mut making: Making<T>,
+        progress: &Progress,
+    ) -> object_store::Result<Result<Kept<T>>> {
         let first = making.pieces.recv().await.unwrap_or_default();
-        let Some(second) = making.pieces.recv().await else { return self.put_whole(key, path, first, making).await };
+        let second = making.pieces.recv().await;
+        progress.done(1, clock::now());
+        let Some(second) = second else { return self.put_whole(key, path, first, making).await };
         self.is_put(path);
         let mut upload = self.objects.upload(key).await?;
         let mut copy = match &self.copies {
             Some(copies) => Some(copies.begin(key).await),
             None => None,
         };
-        let written = pour([first, second], making, &mut upload, copy.as_mut()).await;
+        let written = pour([first, second], making, &mut upload, copy.as_mut(), progress).await;
         match written {
             Ok(Ok(Some(_))) => {
                 if let Some(copy) = copy {
@@ -135,18 +146,29 @@ async fn pour<T>(
     mut making: Making<T>,
     upload: &mut Upload,
     mut copy: Option<&mut Copying>,
+    progress: &Progress,
 ) -> object_store::Result<Result<Kept<T>>> {
+    // To have the first two pieces is one step. From then on to have one and to hand it over are two.
+    let mut steps = 1;
+    let mut step = || {
+        steps += 1;
+        progress.done(steps, clock::now());
+    };
     let mut first = first.into_iter();
     while let Some(piece) = match first.next() {
         Some(piece) => Some(piece),
         None => making.pieces.recv().await,
     } {
+        step();
         if let Some(copy) = &mut copy {
             copy.put(&piece).await;
         }
         upload.put(piece).await?;
+        step();
     }
-    match making.end().await {
+    let made = making.end().await;
+    step();
+    match made {
         Ok(Some(made)) => upload.finish().await.map(|()| Ok(Some((made, None)))),
         Ok(None) => Ok(Ok(None)),
         Err(error) => Ok(Err(error)),
