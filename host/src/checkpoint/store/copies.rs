@@ -120,12 +120,11 @@ impl Copying {
         }
     }
 
-    /// The file is whole, and so is the copy.
-    pub(super) async fn finish(mut self) {
-        let Some(mut upload) = self.upload.take() else { return };
-        if let Err(error) = upload.finish().await {
-            self.failed(&error);
-        }
+    /// The file is whole. Whether the copy is, too.
+    pub(super) async fn finish(mut self) -> bool {
+        let Some(mut upload) = self.upload.take() else { return false };
+        let finished = upload.finish().await.inspect_err(|error| self.failed(error));
+        finished.is_ok()
     }
 
     fn failed(&mut self, error: &object_store::Error) {

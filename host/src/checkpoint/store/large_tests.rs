@@ -10,7 +10,7 @@ use object_store::path::Path as Key;
 use tempfile::TempDir;
 
 use super::fake::{Asked, Fake, Ill};
-use super::files::Place;
+use super::files::{Named, Place, content_checked, opened};
 use super::local::PATIENCE;
 use super::merge::{carry_out, copy};
 use super::objects::Objects;
@@ -19,7 +19,7 @@ use super::tests::files_below;
 use super::*;
 use crate::checkpoint::decide::{Merge, MergeOutput};
 use crate::checkpoint::file::tests::{InMemory, merge, states, write};
-use crate::checkpoint::file::{FileFacts, PIECE, StateReader, Take, Unwanted};
+use crate::checkpoint::file::{Content, FileFacts, PIECE, StateReader, Take, Unwanted};
 use crate::checkpoint::manifest::{Epochs, Inline, StateFile};
 use crate::plan::Compression;
 use crate::record::KeyGroups;
@@ -215,6 +215,68 @@ async fn a_merge_that_waits_for_the_bucket_leaves_off_when_it_is_told_to() {
     assert_eq!(merge.await.unwrap().unwrap_err().message(), Error::from(Unwanted).message());
     while asked.recv().await != Some(Asked::Abort) {}
     assert_eq!(store.list(1).await.unwrap(), [""; 0]);
+}
+
+/// All changes of a file as its content says, read by two at once, of which one is far ahead.
+fn read_by_two(path: &Location, content: Arc<dyn Content>, file: &StateFile) -> Result<[u64; 2]> {
+    let reader = opened(path, content, file)?;
+    let (ahead, behind) = (reader.beside(), reader.beside());
+    let (mut ahead, mut behind) = (ahead.changes(ALL), behind.changes(ALL));
+    let mut found = [0, 0];
+    while ahead.next_change()?.is_some() {
+        found[0] += 1;
+        if found[0] > file.entries / 2 {
+            found[1] += u64::from(behind.next_change()?.is_some());
+        }
+    }
+    while behind.next_change()?.is_some() {
+        found[1] += 1;
+    }
+    Ok(found)
+}
+
+/// A large file in a bucket is read in ranges, each of them once by each reader; or, where there are to be copies, one is made in pieces.
+#[tokio::test]
+async fn a_large_file_in_a_bucket_is_opened_without_being_in_memory() {
+    let (fake, mut asked) = Fake::new(Ill::Well);
+    let place = Place::new(Objects::new(fake, PATIENCE), "run-0001".into(), "s3://bucket/words/run-0001".parse().unwrap());
+    let (file, bytes) = inputs(&place, 1).await.remove(0);
+    let dir = tempfile::tempdir().unwrap();
+    let copied = Place { copies: Some(Copies::open(dir.path(), "words").unwrap()), ..place.clone() };
+    let path = place.dir.join(&file.path);
+    for (place, readers) in [(place.clone(), 3), (copied.clone(), 1)] {
+        while asked.try_recv().is_ok() {}
+        let mut fetching = Fetching::of(1);
+        let content = content_checked(&place, Named::from(&file), &mut fetching).await.unwrap();
+        let (at, named) = (path.clone(), file.clone());
+        let found = tokio::task::spawn_blocking(move || read_by_two(&at, content, &named)).await.unwrap().unwrap();
+        assert_eq!(found, [file.entries; 2]);
+        let mut fetched = 0;
+        while let Ok(Asked::Get(range)) = asked.try_recv() {
+            let range = range.expect("never all at once");
+            assert!(range.end - range.start <= 5 << 20, "{range:?}");
+            fetched += range.end - range.start;
+        }
+        // The head, and the last block of a window again with the next.
+        assert!(fetched <= readers * file.bytes + (1 << 20), "{fetched} of {} were fetched", file.bytes);
+    }
+    assert!(files_below(dir.path()).iter().any(|copy| std::fs::read(copy).unwrap() == bytes));
+    // What is damaged is found out before it is taken for a copy, or when it is read.
+    let key = Key::from(format!("run-0001/{}", file.path));
+    let mut damaged = bytes.to_vec();
+    damaged[bytes.len() / 2] ^= 1;
+    place.objects.put(&key, damaged.into()).await.unwrap();
+    files_below(dir.path()).iter().for_each(|copy| std::fs::remove_file(copy).unwrap());
+    let error = content_checked(&copied, Named::from(&file), &mut Fetching::of(1)).await.unwrap_err();
+    assert!(error.kind() == Kind::Checkpoint && error.message().contains("is damaged"), "{error}");
+    assert_eq!(place.check(Named::from(&file)).await.unwrap_err(), error);
+    let mut fetching = Fetching::of(1);
+    let content = content_checked(&place, Named::from(&file), &mut fetching).await.unwrap();
+    let error = tokio::task::spawn_blocking(move || read_by_two(&path, content, &file)).await.unwrap().unwrap_err();
+    assert!(error.kind() == Kind::Checkpoint && error.message().contains("is damaged"), "{error}");
+    while !files_below(dir.path()).is_empty() {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// An input that is damaged, too short, another one or gone is named, whatever it is read from, and nothing comes of the merge.

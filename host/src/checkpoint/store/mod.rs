@@ -36,10 +36,12 @@ use std::fmt;
 use bytes::Bytes;
 use object_store::path::Path as Key;
 
+pub use files::unrestorable;
 pub use load::inspect;
 pub use local::canonical;
 pub use log::{BeginFrom, Claimed, RunChoice};
 pub use published::Publication;
+pub use ranged::Fetching;
 pub use savepoint::{Contents, Disposed, Saved, SavepointDir, Target, job_of};
 
 use super::paths;
