@@ -47,6 +47,11 @@ impl Copies {
         self.dir.join(key.as_ref())
     }
 
+    /// What a copy holds; none if there is none.
+    pub(super) async fn get(&self, key: &Key) -> object_store::Result<Option<Bytes>> {
+        self.objects.get(key).await
+    }
+
     /// Makes a copy, if that is possible.
     pub(super) async fn put(&self, key: &Key, bytes: &Bytes) {
         if let Err(error) = self.objects.put(key, bytes.clone()).await {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use object_store::path::Path as Key;
 
+use super::cause::cause;
 use super::copies::{Copies, Copying};
 use super::known::Known;
 use super::local::canonical;
@@ -174,18 +175,28 @@ impl Place {
         let Location::Path(path) = &copy else { return Ok(None) };
         match summed(path.clone(), turn).await? {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => {
-                tracing::warn!("the local copy {copy} can't be read: {error}");
-                Ok(None)
-            }
+            Err(error) => Ok(self.do_without(&copy, file, &format!("can't be read: {error}"))),
             Ok((found, checksum)) => match file.check_facts(found.bytes(), &checksum) {
                 Ok(()) => Ok(Some(found)),
-                Err(reason) => {
-                    tracing::warn!("the local copy {copy} {reason}; read from {} instead", self.dir.join(file.path));
-                    Ok(None)
-                }
+                Err(reason) => Ok(self.do_without(&copy, file, &reason)),
             },
         }
+    }
+
+    /// What the local copy of a file holds, if there is one that is what was written.
+    async fn read_copy(&self, key: &Key, file: Named<'_>) -> Option<Bytes> {
+        let copies = self.copies.as_ref()?;
+        let read = copies.get(key).await.map_err(|error| format!("can't be read: {}", cause(&error))).transpose()?;
+        match read.and_then(|bytes| file.check(bytes)) {
+            Ok(bytes) => Some(bytes),
+            Err(reason) => self.do_without(&copies.path(key), file, &reason),
+        }
+    }
+
+    /// There is nothing to be had from a copy.
+    fn do_without<T>(&self, copy: &Location, file: Named<'_>, reason: &str) -> Option<T> {
+        tracing::warn!("the local copy {copy} {reason}; read from {} instead", self.dir.join(file.path));
+        None
     }
 
     /// Looks whether a file has as many bytes as it should have.
@@ -300,10 +311,8 @@ pub(super) async fn read_checked(place: &Place, file: Named<'_>) -> Result<Bytes
         return file.check(bytes.clone()).map_err(|reason| broken(&path, &reason));
     }
     let key = key(&place.prefix, file.path)?;
-    if let Some(copy) = place.copy_of(&key, file, at_once).await? {
-        let read = tokio::task::spawn_blocking(move || copy.read(0, copy.bytes())).await;
-        let read = read.map_err(|error| Error::new(Kind::Internal, format!("reading a local copy has ended: {error}")))?;
-        return read.map_err(|error| unread(&path, &error));
+    if let Some(bytes) = place.read_copy(&key, file).await {
+        return Ok(bytes);
     }
     fetch_checked(place, &key, file).await
 }

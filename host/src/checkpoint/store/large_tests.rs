@@ -10,7 +10,7 @@ use object_store::path::Path as Key;
 use tempfile::TempDir;
 
 use super::fake::{Asked, Fake, Ill};
-use super::files::{Named, Place, content_checked, opened};
+use super::files::{Named, Place, checksum, content_checked, opened, read_checked};
 use super::local::PATIENCE;
 use super::merge::{carry_out, copy};
 use super::objects::Objects;
@@ -277,6 +277,26 @@ async fn a_large_file_in_a_bucket_is_opened_without_being_in_memory() {
     while !files_below(dir.path()).is_empty() {
         tokio::task::yield_now().await;
     }
+}
+
+/// A copy that is damaged, or can't be read at all, is done without; and where that is possible another one takes its place.
+#[tokio::test]
+async fn a_copy_that_is_no_good_is_done_without() {
+    let (dir, place) = place().await;
+    let bytes = Bytes::from_static(b"what was written");
+    let (path, checksum) = ("state/1-1/count-0.operator.state", checksum(&bytes));
+    let named = Named { path, bytes: bytes.len() as u64, checksum: &checksum, inline: None };
+    place.keep(path, &bytes).await.unwrap();
+    let copy = dir.path().join("local/words/copies/run-0001").join(path);
+    std::fs::write(&copy, "something else").unwrap();
+    for _ in 0..2 {
+        assert_eq!(read_checked(&place, named).await.unwrap(), bytes);
+        assert_eq!(std::fs::read(&copy).unwrap(), bytes);
+    }
+    std::fs::remove_file(&copy).unwrap();
+    std::fs::create_dir(&copy).unwrap();
+    assert_eq!(read_checked(&place, named).await.unwrap(), bytes);
+    assert!(place.copy_of(&Key::from(format!("run-0001/{path}")), named, |_| Ok(())).await.unwrap().is_none());
 }
 
 /// An input that is damaged, too short, another one or gone is named, whatever it is read from, and nothing comes of the merge.
