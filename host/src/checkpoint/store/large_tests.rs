@@ -13,7 +13,7 @@ use super::fake::{Asked, Fake, Ill};
 use super::files::{Named, Place, checksum, content_checked, opened, read_checked};
 use super::local::PATIENCE;
 use super::merge::{carry_out, copy};
-use super::objects::Objects;
+use super::objects::{MAKERS, Objects};
 use super::pace::Pace;
 use super::tests::files_below;
 use super::*;
@@ -297,6 +297,25 @@ async fn a_copy_that_is_no_good_is_done_without() {
     std::fs::create_dir(&copy).unwrap();
     assert_eq!(read_checked(&place, named).await.unwrap(), bytes);
     assert!(place.copy_of(&Key::from(format!("run-0001/{path}")), named, |_| Ok(())).await.unwrap().is_none());
+}
+
+/// More files than the runtime has threads for are made one after the other: those who make them leave some to those who write.
+#[test]
+fn more_large_files_than_there_are_threads_come_to_their_end() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(MAKERS + 4).build().unwrap();
+    runtime.block_on(async {
+        let (dir, place) = place().await;
+        let count = MAKERS + 20;
+        let write = |number: usize| {
+            let place = place.clone();
+            let make = |take: &mut Take<'_>| (0..4).try_for_each(|_| take(Bytes::from_static(b"a piece"))).map(Some).map_err(Error::from);
+            tokio::spawn(async move { place.write(&paths::snapshot(1, 1, "count", number as u16, 0), make).await })
+        };
+        for written in (0..count).map(write).collect::<Vec<_>>() {
+            assert!(written.await.unwrap().unwrap().is_some());
+        }
+        assert_eq!(files_below(&dir.path().join("dir")).len(), count);
+    });
 }
 
 /// An input that is damaged, too short, another one or gone is named, whatever it is read from, and nothing comes of the merge.

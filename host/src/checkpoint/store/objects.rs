@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path as Key;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::cause::may_pass;
 use super::upload::Upload;
@@ -20,11 +21,17 @@ pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
     /// How long it is tried to get an answer.
     patience: Duration,
+    /// Of those who make files.
+    makers: Arc<Semaphore>,
 }
+
+/// So many files are being made at once. Whoever makes one waits on a thread of the runtime until its pieces are taken; and on a local disk it
+/// takes another one to take them, of which there have to be some left of all 512.
+pub(super) const MAKERS: usize = 128;
 
 impl Objects {
     pub(super) fn new(store: impl ObjectStore, patience: Duration) -> Self {
-        Objects { store: Arc::new(store), patience }
+        Objects { store: Arc::new(store), patience, makers: Arc::new(Semaphore::new(MAKERS)) }
     }
 
     /// The keys of all objects below `prefix`.
@@ -77,6 +84,12 @@ impl Objects {
     pub(super) async fn upload(&self, key: &Key) -> Result<Upload> {
         let parts = self.store.put_multipart(key).await?;
         Ok(Upload::new(self.clone(), key.clone(), parts))
+    }
+
+    /// Waits until one more file may be made, and lets it be made until this is dropped.
+    pub(super) async fn maker(&self) -> Result<OwnedSemaphorePermit> {
+        // Nobody closes it.
+        Arc::clone(&self.makers).acquire_owned().await.map_err(|source| Error::Generic { store: "makers", source: source.into() })
     }
 
     /// How many bytes an object has; none if it is not there.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::path::Path as Key;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
 
@@ -74,7 +75,10 @@ impl Place {
         make: impl Fn(&mut Take<'_>) -> Result<Option<T>> + Send + Sync + 'static,
     ) -> Result<Kept<T>> {
         let (key, make, progress) = (key(&self.prefix, path)?, Arc::new(make), Progress::default());
-        let write = || self.write_once(&key, path, Making::begin(Arc::clone(&make)), &progress);
+        let write = || async {
+            let making = Making::begin(Arc::clone(&make), self.objects.maker().await?);
+            self.write_once(&key, path, making, &progress).await
+        };
         let written = self.objects.again_from(&progress, write).await;
         written.map_err(|error| unwritable(&self.dir.join(path), &error))?
     }
@@ -182,9 +186,12 @@ struct Making<T> {
 }
 
 impl<T: Send + 'static> Making<T> {
-    fn begin(make: Arc<impl Fn(&mut Take<'_>) -> Result<Option<T>> + Send + Sync + 'static>) -> Self {
+    fn begin(make: Arc<impl Fn(&mut Take<'_>) -> Result<Option<T>> + Send + Sync + 'static>, maker: OwnedSemaphorePermit) -> Self {
         let (send, pieces) = channel(1);
-        let made = tokio::task::spawn_blocking(move || make(&mut |piece| send.blocking_send(piece).map_err(|_| Unwanted)));
+        let made = tokio::task::spawn_blocking(move || {
+            let _maker = maker;
+            make(&mut |piece| send.blocking_send(piece).map_err(|_| Unwanted))
+        });
         Making { pieces, made }
     }
 }
