@@ -318,6 +318,22 @@ fn more_large_files_than_there_are_threads_come_to_their_end() {
     });
 }
 
+/// A file that is at its place all the same is written if the answer was lost on the way from a server, and not if a disk says that it isn't.
+#[tokio::test]
+async fn only_an_answer_that_a_server_has_given_may_be_wrong() {
+    let gone = "Server returned non-2xx status code: 404 Not Found: <Error><Code>NoSuchUpload</Code></Error>";
+    for (words, is_written) in [(gone, true), ("the directory could not be written out", false)] {
+        let (fake, _asked) = Fake::new(Ill::Completes(words));
+        let place = Place::new(Objects::new(fake, PATIENCE), "run".into(), "s3://bucket/run".parse().unwrap());
+        let written = place.write("state/1-1/big.state", |take| (0..3).try_for_each(|number| take(piece(number))).map(Some).map_err(Error::from));
+        match written.await {
+            Ok(written) => assert!(is_written && written.is_some()),
+            Err(error) => assert!(!is_written && error.kind() == Kind::Storage && error.message().contains(words), "{error}"),
+        }
+        assert!(place.get("state/1-1/big.state").await.unwrap().is_some());
+    }
+}
+
 /// An input that is damaged, too short, another one or gone is named, whatever it is read from, and nothing comes of the merge.
 async fn refuses_what_is_wrong(place: &Place, due: Merge) {
     let path = due.inputs[1].path.clone();

@@ -2,6 +2,7 @@
 //! delete. What stays without an answer is done again.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::cause::may_pass;
 use super::upload::Upload;
-use crate::clock;
+use crate::{clock, durable};
 
 /// Objects with a common prefix, or the files below a directory. Cheap to clone.
 #[derive(Clone)]
@@ -21,6 +22,8 @@ pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
     /// How long it is tried to get an answer.
     patience: Duration,
+    /// Where they are, if they are files to be durable.
+    dir: Option<Arc<Path>>,
     /// Of those who make files.
     makers: Arc<Semaphore>,
 }
@@ -31,7 +34,12 @@ pub(super) const MAKERS: usize = 128;
 
 impl Objects {
     pub(super) fn new(store: impl ObjectStore, patience: Duration) -> Self {
-        Objects { store: Arc::new(store), patience, makers: Arc::new(Semaphore::new(MAKERS)) }
+        Objects { store: Arc::new(store), patience, dir: None, makers: Arc::new(Semaphore::new(MAKERS)) }
+    }
+
+    /// Files below `dir`, which are written durably.
+    pub(super) fn durable(files: impl ObjectStore, dir: &Path, patience: Duration) -> Self {
+        Objects { dir: Some(dir.into()), ..Objects::new(files, patience) }
     }
 
     /// The keys of all objects below `prefix`.
@@ -73,11 +81,19 @@ impl Objects {
                 done => return done.map(|_| true),
             };
             match self.get(key).await? {
-                Some(found) => Ok(found == bytes),
+                Some(found) if found == bytes => self.sync(key).await.map(|()| true),
+                Some(_) => Ok(false),
                 None => Err(unknown),
             }
         };
         self.again(put).await
+    }
+
+    /// Makes the name of a file durable that was found at its place: the put that has brought it there may have failed in that.
+    async fn sync(&self, key: &Key) -> Result<()> {
+        let Some(dir) = self.dir.as_ref().and_then(|dir| Some(dir.join(key.as_ref()).parent()?.to_owned())) else { return Ok(()) };
+        let synced = tokio::task::spawn_blocking(move || durable::sync_dir(&dir)).await?;
+        synced.map_err(|source| Error::Generic { store: "directory", source: source.into() })
     }
 
     /// Begins to put a large object of a key that nobody else writes. It appears when all of it has come.
