@@ -75,7 +75,8 @@ impl Copies {
 
     /// Removes what interrupted writes of attempts before `attempt` of a run, and of runs before, have left.
     pub(super) async fn remove_leftovers(&self, run: u32, attempt: u32) {
-        for of in 1..=run {
+        let dirs = self.objects.dirs().await.unwrap_or_default();
+        for of in dirs.iter().filter_map(|name| paths::parse_run_dir(name)).filter(|of| *of <= run) {
             let before = if of == run { attempt } else { u32::MAX };
             remove_leftovers(&self.dir.join(&paths::run_dir(of)), before, 0).await;
         }
