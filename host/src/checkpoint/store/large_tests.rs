@@ -68,6 +68,14 @@ async fn a_large_file_and_its_copy_appear_when_they_are_whole() {
     // Written again it is the same.
     place.keep("state/1-1/big.state", &expected.clone().into()).await.unwrap();
     assert!(place.get("state/1-1/big.state").await.unwrap().unwrap() == expected);
+    // Another one does not take its place, wherever it differs.
+    let (mut other, longer) = (expected.clone(), [expected.as_slice(), b"more"].concat());
+    other[PIECE * 2] ^= 1;
+    for other in [other, longer, expected[..PIECE * 2].to_vec()] {
+        let error = place.keep("state/1-1/big.state", &other.into()).await.unwrap_err();
+        assert!(error.kind() == Kind::Internal && error.message().contains("exists already"), "{error}");
+    }
+    assert!(files_below(&dir.path().join("dir")).iter().all(|path| std::fs::read(path).unwrap() == expected));
 }
 
 #[tokio::test]
@@ -269,7 +277,7 @@ async fn a_large_file_in_a_bucket_is_opened_without_being_in_memory() {
     files_below(dir.path()).iter().for_each(|copy| std::fs::remove_file(copy).unwrap());
     let error = content_checked(&copied, Named::from(&file), &mut Fetching::of(1)).await.unwrap_err();
     assert!(error.kind() == Kind::Checkpoint && error.message().contains("is damaged"), "{error}");
-    assert_eq!(place.check(Named::from(&file)).await.unwrap_err(), error);
+    assert_eq!(place.check(Named::from(&file)).await.unwrap_err().message(), error.message());
     let mut fetching = Fetching::of(1);
     let content = content_checked(&place, Named::from(&file), &mut fetching).await.unwrap();
     let error = tokio::task::spawn_blocking(move || read_by_two(&path, content, &file)).await.unwrap().unwrap_err();
@@ -325,7 +333,8 @@ async fn only_an_answer_that_a_server_has_given_may_be_wrong() {
     for (words, is_written) in [(gone, true), ("the directory could not be written out", false)] {
         let (fake, _asked) = Fake::new(Ill::Completes(words));
         let place = Place::new(Objects::new(fake, PATIENCE), "run".into(), "s3://bucket/run".parse().unwrap());
-        let written = place.write("state/1-1/big.state", |take| (0..3).try_for_each(|number| take(piece(number))).map(Some).map_err(Error::from));
+        let written =
+            place.write("state/1-1/big.state", |take| (0..3).try_for_each(|number| take(piece(number))).map(Some).map_err(Error::from));
         match written.await {
             Ok(written) => assert!(is_written && written.is_some()),
             Err(error) => assert!(!is_written && error.kind() == Kind::Storage && error.message().contains(words), "{error}"),

@@ -1,5 +1,6 @@
 //! Writing files as they come: whatever a file is made of, it is handed over in pieces, and is never in memory as a whole. A file of one piece
-//! is put where nothing is; a larger one goes in parts, to its place and to its local copy at once, and appears in neither before its end.
+//! is put where nothing is; a larger one goes in parts, to its place and to its local copy at once, and appears in neither before its end. Nor
+//! does it take the place of anything but the same.
 
 use std::sync::Arc;
 
@@ -12,13 +13,14 @@ use tokio::task::JoinHandle;
 use super::copies::Copying;
 use super::files::Place;
 use super::local::remove_attempted;
-use super::objects::Progress;
+use super::objects::{Objects, Progress};
 use super::upload::Upload;
 use super::{Store, key, unwritable};
 use crate::checkpoint::file::{PIECE, Take, Unwanted, Written};
 use crate::checkpoint::manifest::{Inline, StateFile};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 
 impl Store {
     /// Keeps a file, durably: at `path` within the run, or, if it is small, where the manifest is to have it, which is returned then.
@@ -96,12 +98,13 @@ impl Place {
         progress.done(1, clock::now());
         let Some(second) = second else { return self.put_whole(key, path, first, making).await };
         self.is_put(path);
+        let there = There::find(&self.objects, key, self.dir.join(path)).await?;
         let mut upload = self.objects.upload(key).await?;
         let mut copy = match &self.copies {
             Some(copies) => Some(copies.begin(key).await),
             None => None,
         };
-        let written = pour([first, second], making, &mut upload, copy.as_mut(), progress).await;
+        let written = pour([first, second], making, &mut upload, copy.as_mut(), there, progress).await;
         match written {
             Ok(Ok(Some(_))) => {
                 if let Some(copy) = copy {
@@ -128,7 +131,7 @@ impl Place {
         }
         self.is_put(path);
         if !self.objects.put_new(key, &bytes).await? {
-            return Ok(Err(Error::new(Kind::Internal, format!("{} exists already, with another content", self.dir.join(path)))));
+            return Ok(Err(taken(&self.dir.join(path))));
         }
         if let Some(copies) = &self.copies {
             copies.put(key, &bytes).await;
@@ -144,12 +147,43 @@ impl Place {
     }
 }
 
+/// What lies at the place of a large file before it is written: the same, from a try whose answer was lost; else the place is taken. An upload
+/// can't be completed only where nothing is, and that nobody else writes a file's path is for others to see to.
+struct There {
+    objects: Objects,
+    key: Key,
+    path: Location,
+    bytes: u64,
+    /// So much of it is the same.
+    at: u64,
+}
+
+impl There {
+    async fn find(objects: &Objects, key: &Key, path: Location) -> object_store::Result<Option<Self>> {
+        let bytes = objects.size(key).await?;
+        Ok(bytes.map(|bytes| There { objects: objects.clone(), key: key.clone(), path, bytes, at: 0 }))
+    }
+
+    /// Whether this piece comes next in it.
+    async fn goes_on_with(&mut self, piece: &Bytes) -> object_store::Result<bool> {
+        let range = self.at..self.at + piece.len() as u64;
+        self.at = range.end;
+        Ok(range.end <= self.bytes && self.objects.get_range(&self.key, range).await? == piece)
+    }
+}
+
+/// Another file is at the place of one.
+fn taken(path: &Location) -> Error {
+    Error::new(Kind::Internal, format!("{path} exists already, with another content"))
+}
+
 /// Has the pieces of a file go where they belong, and completes it.
 async fn pour<T>(
     first: [Bytes; 2],
     mut making: Making<T>,
     upload: &mut Upload,
     mut copy: Option<&mut Copying>,
+    mut there: Option<There>,
     progress: &Progress,
 ) -> object_store::Result<Result<Kept<T>>> {
     // To have the first two pieces is one step. From then on to have one and to hand it over are two.
@@ -164,6 +198,11 @@ async fn pour<T>(
         None => making.pieces.recv().await,
     } {
         step();
+        if let Some(there) = &mut there
+            && !there.goes_on_with(&piece).await?
+        {
+            return Ok(Err(taken(&there.path)));
+        }
         if let Some(copy) = &mut copy {
             copy.put(&piece).await;
         }
@@ -172,10 +211,11 @@ async fn pour<T>(
     }
     let made = making.end().await;
     step();
-    match made {
-        Ok(Some(made)) => upload.finish().await.map(|()| Ok(Some((made, None)))),
-        Ok(None) => Ok(Ok(None)),
-        Err(error) => Ok(Err(error)),
+    match (made, there.filter(|there| there.at != there.bytes)) {
+        (Ok(Some(_)), Some(there)) => Ok(Err(taken(&there.path))),
+        (Ok(Some(made)), None) => upload.finish().await.map(|()| Ok(Some((made, None)))),
+        (Ok(None), _) => Ok(Ok(None)),
+        (Err(error), _) => Ok(Err(error)),
     }
 }
 
