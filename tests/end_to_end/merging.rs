@@ -20,25 +20,43 @@ fn is_merged((path, _): &(String, u64)) -> bool {
 const KEYS: usize = 80_000;
 const KEY: usize = 1000;
 
-/// State that would never fit into the memory that it may have, all of it in one file at the end, which others are merged into.
-fn is_merged_in_little_memory(settings: &str, manifests: impl Fn(&Place) -> Vec<Manifest>) {
-    let job = JobFile::new("1h")
-        .checkpoint(&format!("incremental = false\ncompression = \"none\"\n{settings}"))
+/// A job with state of all of them, on disk.
+fn large(settings: &str, inputs: &[&str]) -> JobFile {
+    JobFile::new("1h")
+        .checkpoint(&format!("compression = \"none\"\n{settings}"))
         .state("backend = \"disk\"\nmemory = \"8MiB\"")
         .source("lines", "type = \"file\"\npath = \"lines\"")
-        .operator("pairs", "fixture-pairs", &["lines"], "")
+        .operator("pairs", "fixture-pairs", inputs, "")
         .operator("totals", "fixture-sum", &["pairs"], "limits = { time = \"1m\" }")
-        .file_sink("out", &["totals"]);
-    let place = Place::new(&job);
-    Bucket::give_credentials(&place);
-    place.write_lines("lines", (0..KEYS).map(|key| format!("{key:0KEY$},{key}")));
+        .file_sink("out", &["totals"])
+}
+
+fn lines() -> impl Iterator<Item = String> {
+    (0..KEYS).map(|key| format!("{key:0KEY$},{key}"))
+}
+
+/// Runs the job to its end, and returns how many MiB it has taken at most.
+fn peak_of_a_run(place: &Place) -> u64 {
     let mut command = place.command(&["run", "job.toml"]);
     // What is freed counts as free at once, not when the allocator comes to it.
     command.env("MIMALLOC_PURGE_DELAY", "0");
     let mut running = Running::start(command);
     let peak = running.peak_until_the_end() >> 10;
     running.wait().succeeds();
+    peak
+}
+
+fn assert_sums(place: &Place) {
     assert!(place.lines("out").iter().enumerate().all(|(key, line)| *line == format!("{key:0KEY$},1,{key},{key}")), "the sums are exact");
+}
+
+/// State that would never fit into the memory that it may have, all of it in one file at the end, which others are merged into.
+fn is_merged_in_little_memory(settings: &str, manifests: impl Fn(&Place) -> Vec<Manifest>) {
+    let place = Place::new(&large(&format!("incremental = false\n{settings}"), &["lines"]));
+    Bucket::give_credentials(&place);
+    place.write_lines("lines", lines());
+    let peak = peak_of_a_run(&place);
+    assert_sums(&place);
     let last = files(&manifests(&place).pop().expect("the last checkpoint"));
     let [file] = last.as_slice() else { panic!("{last:?}") };
     let bytes = file.1 >> 20;
@@ -57,6 +75,32 @@ fn a_merge_in_a_bucket_takes_little_memory_however_much_it_merges() {
     let server = Server::start();
     is_merged_in_little_memory(&server.bucket.settings("1h"), |_| server.bucket.manifests(1));
     assert_eq!(server.open_uploads(), 0, "every upload is ended");
+}
+
+#[test]
+fn a_restore_from_a_bucket_takes_little_memory_however_much_it_reads() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    // What comes slowly keeps the job from its end.
+    let job = |rate: &str| {
+        let more = format!("type = \"file\"\npath = \"more\"\n{rate}");
+        large(&bucket.settings("1s"), &["lines", "more"]).source("more", &more)
+    };
+    let place = Place::new(&job("rate = 1"));
+    Bucket::give_credentials(&place);
+    place.write_lines("lines", lines());
+    place.write_lines("more", (KEYS..KEYS + 600).map(|key| format!("{key:0KEY$},{key}")));
+    let bytes = || bucket.manifests(1).pop().map_or(0, |newest| files(&newest).iter().map(|file| file.1).sum::<u64>() >> 20);
+    let mut running = place.start(&[]);
+    running.wait_until("all of it in a checkpoint", || bytes() >= 200);
+    running.signal("INT");
+    running.wait().ends_with(130);
+    let bytes = bytes();
+    place.set_job(&job(""));
+    let peak = peak_of_a_run(&place);
+    println!("{bytes} MiB are restored within {peak} MiB");
+    assert!(peak < bytes, "{peak} MiB for {bytes} MiB");
+    assert_sums(&place);
 }
 
 #[test]

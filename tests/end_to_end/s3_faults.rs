@@ -129,6 +129,26 @@ fn what_became_of_a_put_is_found_out() {
     }
 }
 
+/// A merge that waits for the bucket keeps no job from its end; and when its file arrives after that, it does no harm.
+#[test]
+fn a_stop_does_not_wait_for_a_merge_that_the_bucket_does_not_answer() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = place(bucket, "");
+    let patient = format!("{}request-timeout = \"1h\"\n", bucket.settings("40ms"));
+    place.set_job(&flights::job("rate = 500").checkpoint(&patient));
+    server.misbehaves(|request| (request.method == "PUT" && request.key.contains(".merged.")).then_some(Fault::Held));
+    let mut running = place.start(&[]);
+    running.wait_until("a merge", || server.waiting() > 0);
+    running.signal("INT");
+    running.wait().ends_with(130);
+    server.misbehaves(|_| None);
+    server.let_go();
+    place.set_job(&job(bucket, ""));
+    place.run(&[]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    assert_lines(place.lines("out"), flights::oracle(), "after a merge that came to nothing");
+}
+
 #[test]
 fn a_listing_that_says_not_found_is_not_taken_for_an_empty_one() {
     let server = Server::start();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::checkpoint::decide::RestorePoint;
 use crate::checkpoint::file::{BroadcastReader, OperatorStateReader, StateReader, each_entry};
 use crate::checkpoint::manifest::{Manifest, OperatorPart};
-use crate::checkpoint::store::Store;
+use crate::checkpoint::store::{Fetching, Store, unrestorable};
 use crate::dataflow::{Splits, Version};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Descriptor, NodeKind, Plan, StateDescriptor};
@@ -161,7 +161,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The state of each subtask of an operator. Each file is fetched once; the subtasks are loaded side by side.
+    /// The state of each subtask of an operator. Each file is opened once; the subtasks are loaded side by side.
     async fn operator(
         &self,
         part: &OperatorPart,
@@ -173,9 +173,9 @@ impl Reader<'_> {
         let Reader { store, point, prepared, local } = *self;
         let component = prepared.components[node].as_ref().expect("every operator node has its component");
         let mut whole = self.operator_state(part, component, migration).await?.into_iter();
-        let mut files = Vec::new();
+        let (mut files, mut fetching) = (Vec::new(), Fetching::of(part.files.len()));
         for file in &part.files {
-            files.push(store.open_state_file(point, file).await?);
+            files.push(store.open_state_file(point, file, &mut fetching).await?);
         }
         let files = Arc::new(files);
         let saved: Arc<[StateDescriptor]> = saved_as(part, component.descriptor()).into();
@@ -189,13 +189,13 @@ impl Reader<'_> {
             let operator = whole.next().unwrap_or_default();
             loads.push(apart(move || {
                 let mut keyed = local.keyed(node, subtask, &states)?;
-                let files = files.iter().filter(|file| file.head().groups.overlaps(own));
+                let files: Vec<_> = files.iter().filter(|file| file.head().groups.overlaps(own)).map(StateReader::beside).collect();
                 // What is to be written anew as a whole is in memory.
                 if keyed.is_backed() && migration.is_none() && !anew {
-                    let filled = fill(&mut keyed, &files.cloned().collect::<Vec<_>>(), own, &saved);
+                    let filled = fill(&mut keyed, &files, own, &saved);
                     filled.map_err(|error| error.context(local.who(node, subtask)))?;
                 } else {
-                    load(&mut keyed, files, own, &saved)?;
+                    load(&mut keyed, &files, own, &saved)?;
                 }
                 let mut state = SubtaskState { keyed, operator, places: Arrangement::new(&states).places };
                 migration.map_or(Ok(()), |migration| migration.rewrite(&mut state))?;
@@ -207,7 +207,7 @@ impl Reader<'_> {
         }
         let mut states = Vec::new();
         for load in loads {
-            states.push(load.await?);
+            states.push(load.await.map_err(|error| unrestorable(point, error))?);
         }
         if let Some(migration) = migration {
             migration.tell();
@@ -254,7 +254,7 @@ fn saved_as(part: &OperatorPart, descriptor: &Descriptor) -> Vec<StateDescriptor
 }
 
 /// Loads state into memory.
-fn load<'f>(state: &mut KeyedState, files: impl Iterator<Item = &'f StateReader>, own: KeyGroups, saved: &[StateDescriptor]) -> Result<()> {
+fn load(state: &mut KeyedState, files: &[StateReader], own: KeyGroups, saved: &[StateDescriptor]) -> Result<()> {
     for file in files {
         let mut changes = file.changes_for(own, saved)?;
         while let Some(change) = changes.next_change()? {

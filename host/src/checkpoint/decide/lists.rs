@@ -19,6 +19,9 @@ const MIN_NEWER: usize = 3;
 /// See [`MIN_NEWER`].
 const MAX_GROWTH: u64 = 2;
 
+/// No merge beside a job's work reads more files than this: each takes an open file and some memory.
+const MAX_INPUTS: usize = 256;
+
 /// State files to be merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
@@ -240,14 +243,15 @@ impl FileLists {
             return Some(self.redivided(&lane));
         }
         let start = if has_outgrown(&lane.files) { 0 } else { suffix(&lane.files) };
-        let inputs: Vec<StateFile> = lane.files[start..].iter().map(|&file| file.clone()).collect();
+        let inputs = oldest(&lane.files[start..]);
         // One file that is far smaller than the next: others will join it.
         (inputs.len() > 1).then(|| Due { inputs, ranges: vec![lane.hull], base: start == 0 })
     }
 
-    /// After a change of parallelism files overlap in other ranges than they are written in now. One merge of all puts that right.
+    /// After a change of parallelism files overlap in other ranges than they are written in now. A merge of all, or of as many as can be at
+    /// once, puts that right.
     fn redivided(&self, lane: &Lane<'_>) -> Due {
-        Due { inputs: lane.files.iter().map(|&file| file.clone()).collect(), ranges: self.ranges(lane.hull), base: true }
+        Due { inputs: oldest(&lane.files), ranges: self.ranges(lane.hull), base: true }
     }
 
     /// What of some key groups each subtask has that has any.
@@ -262,6 +266,11 @@ struct Due {
     inputs: Vec<StateFile>,
     ranges: Vec<KeyGroups>,
     base: bool,
+}
+
+/// As many of these files as a merge may read, the oldest first: the next one takes what comes of them, and the rest.
+fn oldest(files: &[&StateFile]) -> Vec<StateFile> {
+    files.iter().take(MAX_INPUTS).map(|&file| file.clone()).collect()
 }
 
 /// Files that share key groups, directly or through others, in the order of the list. Files of different lanes have nothing to do with

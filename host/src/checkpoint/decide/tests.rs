@@ -387,6 +387,32 @@ fn after_a_change_of_parallelism_all_becomes_a_base_in_the_new_ranges() {
     assert_ne!(merge.outputs[0].path, merge.outputs[1].path);
 }
 
+/// However many files there are, a merge reads no more than it may have open, the oldest, and those after it the rest. Meanwhile the
+/// order stays as it is.
+#[test]
+fn very_many_files_are_merged_a_part_at_a_time() {
+    // Of one subtask, where merges have fallen behind; and of many, of which there is now one.
+    for (before, epochs) in [(1, 600), (100, 20)] {
+        let old = (1..epochs).flat_map(|epoch| (0..before).map(move |subtask| sized(epoch, subtask, before, 10)));
+        let files: Vec<StateFile> = old.chain([sized(epochs, 0, 1, 10)]).collect();
+        let tells = |file: &StateFile| (file.groups.start..file.groups.end).map(|group| (group, vec![file.epochs.last])).collect();
+        let mut content: Told = files.iter().map(|file| (file.path.clone(), tells(file))).collect();
+        let mut lists = lists(1, &files);
+        let mut merges = 0;
+        while let Some(merge) = lists.next_merge() {
+            assert!(merge.inputs.len() <= 256, "{}", merge.inputs.len());
+            lists.finish(run_merge(&merge, &mut content)).unwrap();
+            for group in 0..128 {
+                assert_eq!(told(&content, &lists, group), (1..=epochs).collect::<Vec<_>>());
+            }
+            merges += 1;
+            assert!(merges < 20);
+        }
+        let at = |group: u16| lists.files("count").iter().filter(|file| file.groups.contains(group)).count();
+        assert!(merges > 1 && (0..128).all(|group| at(group) <= MAX_FILES), "{merges}");
+    }
+}
+
 #[test]
 fn files_that_the_attempt_has_brought_along_share_no_path_with_merged_ones() {
     let mut files = one_lane(&[10; 9]);

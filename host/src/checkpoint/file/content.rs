@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -18,6 +19,11 @@ pub trait Content: fmt::Debug + Send + Sync {
     /// # Errors
     /// When it can't be read.
     fn read(&self, at: u64, len: u64) -> io::Result<Bytes>;
+
+    /// The same for one more reader, who reads somewhere else in it, if the two would be in each other's way.
+    fn beside(&self) -> Option<Arc<dyn Content>> {
+        None
+    }
 }
 
 impl Content for Bytes {
@@ -70,12 +76,16 @@ pub fn within(content: &dyn Content, at: u64, len: u64) -> (u64, u64) {
     (at.min(end), end)
 }
 
-impl<C: Content + ?Sized> Content for std::sync::Arc<C> {
+impl<C: Content + ?Sized> Content for Arc<C> {
     fn bytes(&self) -> u64 {
         (**self).bytes()
     }
 
     fn read(&self, at: u64, len: u64) -> io::Result<Bytes> {
         (**self).read(at, len)
+    }
+
+    fn beside(&self) -> Option<Arc<dyn Content>> {
+        (**self).beside()
     }
 }

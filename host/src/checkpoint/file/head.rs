@@ -120,15 +120,17 @@ impl Head {
 
     /// The head of a file, and where its blocks begin.
     pub(super) fn read(content: &dyn Content) -> Result<(Head, u64), FileError> {
+        // The end comes first: whoever fetches what is read, and what follows it, has the first blocks then.
+        let start = FRAME_HEADER as u64;
+        let last = behind(content, start).and_then(|(at, bytes)| Ok((at, content.read(at, bytes)?)));
         let first = first(content)?;
-        let start = first.len() as u64;
         if codec::version(&first) == Some(FIRST.version) {
             let (wire, _): (Wire, _) = FIRST.decode(&first)?;
+            let start = first.len() as u64;
             return Ok((Head::of(wire, content.bytes() - start)?, start));
         }
         START.read(&first)?;
-        let (at, bytes) = behind(content, start)?;
-        let head = content.read(at, bytes)?;
+        let (at, head) = last?;
         let (wire, rest): (Wire, _) = HEAD.decode(&head)?;
         if !rest.is_empty() {
             return Err(cut(&"something follows its head"));

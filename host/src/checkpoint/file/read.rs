@@ -40,6 +40,12 @@ impl StateReader {
         Ok(StateReader { path, head, content, blocks, compression })
     }
 
+    /// The same file for one more reader at the same time.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        StateReader { content: self.content.beside().unwrap_or_else(|| Arc::clone(&self.content)), ..self.clone() }
+    }
+
     /// What the file says about itself.
     pub fn head(&self) -> &Head {
         &self.head

@@ -24,6 +24,13 @@ fn answer(root: &str) -> Option<&str> {
     ["non-2xx status code: ", "error response: "].iter().find_map(|begin| root.split_once(begin)).map(|(_, answer)| answer)
 }
 
+/// Whether a server has said so, or the way to it has failed. Then what was asked for may have been done all the same, by this request or, if
+/// that was made twice, by the one before.
+pub(super) fn is_remote(error: &(dyn Error + 'static)) -> bool {
+    let root = chain(error).last().map(ToString::to_string).unwrap_or_default();
+    chain(error).any(|error| error.is::<HttpError>()) || answer(&root).is_some()
+}
+
 /// Whether the same request may succeed later: it, or its answer, was lost on the way, so that it is unknown what became of it; or the
 /// server was too busy.
 pub(super) fn may_pass(error: &(dyn Error + 'static)) -> bool {

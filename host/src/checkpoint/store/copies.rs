@@ -47,6 +47,11 @@ impl Copies {
         self.dir.join(key.as_ref())
     }
 
+    /// What a copy holds; none if there is none.
+    pub(super) async fn get(&self, key: &Key) -> object_store::Result<Option<Bytes>> {
+        self.objects.get(key).await
+    }
+
     /// Makes a copy, if that is possible.
     pub(super) async fn put(&self, key: &Key, bytes: &Bytes) {
         if let Err(error) = self.objects.put(key, bytes.clone()).await {
@@ -70,7 +75,8 @@ impl Copies {
 
     /// Removes what interrupted writes of attempts before `attempt` of a run, and of runs before, have left.
     pub(super) async fn remove_leftovers(&self, run: u32, attempt: u32) {
-        for of in 1..=run {
+        let dirs = self.objects.dirs().await.unwrap_or_default();
+        for of in dirs.iter().filter_map(|name| paths::parse_run_dir(name)).filter(|of| *of <= run) {
             let before = if of == run { attempt } else { u32::MAX };
             remove_leftovers(&self.dir.join(&paths::run_dir(of)), before, 0).await;
         }
@@ -120,12 +126,11 @@ impl Copying {
         }
     }
 
-    /// The file is whole, and so is the copy.
-    pub(super) async fn finish(mut self) {
-        let Some(mut upload) = self.upload.take() else { return };
-        if let Err(error) = upload.finish().await {
-            self.failed(&error);
-        }
+    /// The file is whole. Whether the copy is, too.
+    pub(super) async fn finish(mut self) -> bool {
+        let Some(mut upload) = self.upload.take() else { return false };
+        let finished = upload.finish().await.inspect_err(|error| self.failed(error));
+        finished.is_ok()
     }
 
     fn failed(&mut self, error: &object_store::Error) {

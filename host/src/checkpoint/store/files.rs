@@ -5,17 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::StreamExt;
 use object_store::path::Path as Key;
 
-use super::copies::Copies;
+use super::cause::cause;
+use super::copies::{Copies, Copying};
 use super::known::Known;
 use super::local::canonical;
 use super::merge::copy;
 use super::objects::Objects;
 use super::open::objects_at;
+use super::ranged::{Fetching, Ranged};
 use super::{Store, get_from, key, unreadable};
 use crate::checkpoint::decide::RestorePoint;
-use crate::checkpoint::file::{Content, LocalFile, StateReader};
+use crate::checkpoint::file::{Content, LocalFile, StateReader, Unwanted};
 use crate::checkpoint::manifest::{Inline, OperatorStateFile, StateFile};
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
@@ -39,8 +42,7 @@ impl Store {
     pub async fn verify(&self, point: &RestorePoint) -> Result<()> {
         for operator in &point.manifest.operators {
             for file in &operator.files {
-                let checked = content_checked(&self.place_of(point)?, Named::from(file)).await;
-                checked.map_err(|error| unrestorable(point, error))?;
+                self.place_of(point)?.check(file.into()).await.map_err(|error| unrestorable(point, error))?;
             }
             for file in &operator.operator_state {
                 self.read_operator_state(point, file).await?;
@@ -49,14 +51,21 @@ impl Store {
         Ok(())
     }
 
-    /// Opens a state file that `point` names, all of which is checked against what is said there. If it lies on a local disk, it is read
-    /// from there block by block, and never in memory as a whole.
+    /// Opens a state file that `point` names. On a local disk all of it is checked at once against what is said there; of one in a bucket that
+    /// is read in ranges, among `fetching`, its blocks are checked as they are read. It is never in memory as a whole, unless it is small.
     ///
     /// # Errors
     /// As [`Store::read_operator_state`], and if it is no state file.
-    pub async fn open_state_file(&self, point: &RestorePoint, file: &StateFile) -> Result<StateReader> {
-        let content = content_checked(&self.place_of(point)?, Named::from(file)).await.map_err(|error| unrestorable(point, error))?;
-        StateReader::open(point.run_dir.join(&file.path).to_string(), content)
+    pub async fn open_state_file(&self, point: &RestorePoint, file: &StateFile, fetching: &mut Fetching) -> Result<StateReader> {
+        let place = self.place_of(point)?;
+        let open = async {
+            let content = content_checked(&place, file.into(), fetching).await?;
+            let (path, file) = (place.dir.join(&file.path), file.clone());
+            // This may wait for the bucket. Of what was fetched with the head nothing stays, since nobody reads on there.
+            let opened = tokio::task::spawn_blocking(move || opened(&path, content, &file).map(|reader| reader.beside())).await;
+            opened.map_err(|error| Error::new(Kind::Internal, format!("opening a state file has ended: {error}")))?
+        };
+        open.await.map_err(|error| unrestorable(point, error))
     }
 
     /// Where the files are that `point` names.
@@ -125,9 +134,10 @@ impl Store {
     }
 }
 
-/// Why a checkpoint can't be restored of which a file is not as it should be.
-fn unrestorable(point: &RestorePoint, error: Error) -> Error {
-    if error.kind() != Kind::Checkpoint {
+/// Why a checkpoint can't be restored of which a file is not as it should be. What fails for another reason is told as it is, and so is what
+/// says already what to do.
+pub fn unrestorable(point: &RestorePoint, error: Error) -> Error {
+    if error.kind() != Kind::Checkpoint || error.help_text().is_some() {
         return error;
     }
     let message = format!("{} can't be restored: {error}; {} names it", point.name(), point.path);
@@ -155,25 +165,98 @@ impl Place {
         Place { objects, prefix, dir, memory_threshold: 0, copies: None, known: None }
     }
 
-    /// The local copy of a file, if there is one that is what was written.
-    pub(super) async fn copy_of(&self, key: &Key, file: Named<'_>) -> Result<Option<LocalFile>> {
+    /// The local copy of a file, if there is one that is what was written. All of it is read for that, at the pace that `turn` gives.
+    ///
+    /// # Errors
+    /// When `turn` says that it is to be left off.
+    pub(super) async fn copy_of(&self, key: &Key, file: Named<'_>, turn: impl Turn) -> Result<Option<LocalFile>> {
         let Some(copies) = &self.copies else { return Ok(None) };
         let copy = copies.path(key);
         let Location::Path(path) = &copy else { return Ok(None) };
-        match summed(path.clone()).await? {
+        match summed(path.clone(), turn).await? {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => {
-                tracing::warn!("the local copy {copy} can't be read: {error}");
-                Ok(None)
-            }
+            Err(error) => Ok(self.do_without(&copy, file, &format!("can't be read: {error}"))),
             Ok((found, checksum)) => match file.check_facts(found.bytes(), &checksum) {
                 Ok(()) => Ok(Some(found)),
-                Err(reason) => {
-                    tracing::warn!("the local copy {copy} {reason}; read from {} instead", self.dir.join(file.path));
-                    Ok(None)
-                }
+                Err(reason) => Ok(self.do_without(&copy, file, &reason)),
             },
         }
+    }
+
+    /// What the local copy of a file holds, if there is one that is what was written.
+    async fn read_copy(&self, key: &Key, file: Named<'_>) -> Option<Bytes> {
+        let copies = self.copies.as_ref()?;
+        let read = copies.get(key).await.map_err(|error| format!("can't be read: {}", cause(&error))).transpose()?;
+        match read.and_then(|bytes| file.check(bytes)) {
+            Ok(bytes) => Some(bytes),
+            Err(reason) => self.do_without(&copies.path(key), file, &reason),
+        }
+    }
+
+    /// There is nothing to be had from a copy.
+    fn do_without<T>(&self, copy: &Location, file: Named<'_>, reason: &str) -> Option<T> {
+        tracing::warn!("the local copy {copy} {reason}; read from {} instead", self.dir.join(file.path));
+        None
+    }
+
+    /// Looks whether a file has as many bytes as it should have.
+    ///
+    /// # Errors
+    /// [`Kind::Checkpoint`] if not; [`Kind::Storage`] if that can't be found out.
+    pub(super) async fn check_size(&self, key: &Key, file: Named<'_>) -> Result<()> {
+        let path = self.dir.join(file.path);
+        let size = self.objects.size(key).await.map_err(|error| unreadable(&path, &error))?;
+        match size.ok_or_else(|| broken(&path, "is missing"))? {
+            bytes if bytes == file.bytes => Ok(()),
+            bytes => Err(broken(&path, &format!("has {bytes} bytes and should have {}", file.bytes))),
+        }
+    }
+
+    /// Reads a file and checks it, in little memory.
+    ///
+    /// # Errors
+    /// As [`Place::check_size`], and if it is damaged.
+    pub(super) async fn check(&self, file: Named<'_>) -> Result<()> {
+        if file.inline.is_some() {
+            return read_checked(self, file).await.map(drop);
+        }
+        let key = key(&self.prefix, file.path)?;
+        match self.copy_of(&key, file, at_once).await? {
+            Some(_) => Ok(()),
+            None => self.fetch(&key, file, None).await,
+        }
+    }
+
+    /// Makes a local copy of a file that has none that is whole. None if there are to be no copies, or it can't be made.
+    async fn make_copy(&self, key: &Key, file: Named<'_>) -> Result<Option<LocalFile>> {
+        let Some(copies) = &self.copies else { return Ok(None) };
+        let mut copying = copies.begin(key).await;
+        self.fetch(key, file, Some(&mut copying)).await?;
+        let (true, Location::Path(path)) = (copying.finish().await, copies.path(key)) else { return Ok(None) };
+        tracing::info!("{} was read, of which there was no local copy that is whole", self.dir.join(file.path));
+        // Whoever can't read it does without.
+        Ok(tokio::task::spawn_blocking(move || LocalFile::open(&path).ok()).await.ok().flatten())
+    }
+
+    /// Fetches a file piece by piece, of which a copy is made if one is `copying`, and checks it.
+    async fn fetch(&self, key: &Key, file: Named<'_>, mut copying: Option<&mut Copying>) -> Result<()> {
+        self.check_size(key, file).await?;
+        let path = self.dir.join(file.path);
+        let starts = (0..file.bytes).step_by(FETCHED_AT_ONCE as usize);
+        let fetch = |at: u64| {
+            let (objects, key, range) = (self.objects.clone(), key.clone(), at..file.bytes.min(at + FETCHED_AT_ONCE));
+            async move { objects.get_range(&key, range).await }
+        };
+        let mut pieces = futures::stream::iter(starts.map(fetch).collect::<Vec<_>>()).buffered(FETCHES_AT_ONCE);
+        let mut checksum = 0;
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(|error| unreadable(&path, &error))?;
+            checksum = crc32c::crc32c_append(checksum, &piece);
+            if let Some(copying) = &mut copying {
+                copying.put(&piece).await;
+            }
+        }
+        file.check_facts(file.bytes, &format!("{checksum:08x}")).map_err(|reason| broken(&path, &reason))
     }
 
     /// The content of a file; none if it is not there.
@@ -228,10 +311,8 @@ pub(super) async fn read_checked(place: &Place, file: Named<'_>) -> Result<Bytes
         return file.check(bytes.clone()).map_err(|reason| broken(&path, &reason));
     }
     let key = key(&place.prefix, file.path)?;
-    if let Some(copy) = place.copy_of(&key, file).await? {
-        let read = tokio::task::spawn_blocking(move || copy.read(0, copy.bytes())).await;
-        let read = read.map_err(|error| Error::new(Kind::Internal, format!("reading a local copy has ended: {error}")))?;
-        return read.map_err(|error| unread(&path, &error));
+    if let Some(bytes) = place.read_copy(&key, file).await {
+        return Ok(bytes);
     }
     fetch_checked(place, &key, file).await
 }
@@ -248,25 +329,48 @@ async fn fetch_checked(place: &Place, key: &Key, file: Named<'_>) -> Result<Byte
     Ok(bytes)
 }
 
-/// The content of a state file, if it is the one that was written: left where it is, if that is on a local disk.
-async fn content_checked(place: &Place, file: Named<'_>) -> Result<Arc<dyn Content>> {
+/// The content of a state file, if it is the one that was written: left where it is, if that is on a local disk or it is large. What is read of it in a
+/// bucket is still to be checked.
+pub(super) async fn content_checked(place: &Place, file: Named<'_>, fetching: &mut Fetching) -> Result<Arc<dyn Content>> {
     let path = place.dir.join(file.path);
     if file.inline.is_some() {
         return Ok(Arc::new(read_checked(place, file).await?));
     }
     let key = key(&place.prefix, file.path)?;
-    if let Some(copy) = place.copy_of(&key, file).await? {
+    if let Some(copy) = place.copy_of(&key, file, at_once).await? {
+        return Ok(Arc::new(copy));
+    }
+    let is_on_disk = matches!(place.dir, Location::Path(_)) && place.copies.is_none();
+    if !is_on_disk && (fetching.takes_whole(file.bytes) || matches!(place.dir, Location::Memory(_))) {
+        return Ok(Arc::new(fetch_checked(place, &key, file).await?));
+    }
+    if let Some(copy) = place.make_copy(&key, file).await? {
         return Ok(Arc::new(copy));
     }
     match &place.dir {
-        Location::Path(dir) if place.copies.is_none() => {
-            let (found, checksum) = summed(dir.join(file.path)).await?.map_err(|error| unread(&path, &error))?;
+        Location::Path(dir) => {
+            let (found, checksum) = summed(dir.join(file.path), at_once).await?.map_err(|error| unread(&path, &error))?;
             file.check_facts(found.bytes(), &checksum).map_err(|reason| broken(&path, &reason))?;
             Ok(Arc::new(found))
         }
-        // Of what is fetched there may have to be a copy.
-        _ => Ok(Arc::new(fetch_checked(place, &key, file).await?)),
+        _ => {
+            place.check_size(&key, file).await?;
+            Ok(Arc::new(Ranged::new(place.objects.clone(), key, file.bytes, fetching)))
+        }
     }
+}
+
+/// Opens a state file with this content, if what it says of itself is what a manifest says of it.
+///
+/// # Errors
+/// [`Kind::Checkpoint`] if it is another one or none; [`Kind::Storage`] if it can't be read.
+pub(super) fn opened(path: &Location, content: impl Content + 'static, file: &StateFile) -> Result<StateReader> {
+    let reader = StateReader::open(path.to_string(), content)?;
+    let head = reader.head();
+    if (head.groups, head.epochs, head.base, head.entries()) != (file.groups, file.epochs, file.base, file.entries) {
+        return Err(broken(path, "is another one than the manifest names"));
+    }
+    Ok(reader)
 }
 
 /// A file is not the one that a manifest names.
@@ -282,24 +386,42 @@ pub(super) fn unread(path: &Location, error: &io::Error) -> Error {
     }
 }
 
-/// A file on a local disk, and its checksum as manifests have it.
-async fn summed(path: PathBuf) -> Result<io::Result<(LocalFile, String)>> {
-    let read = tokio::task::spawn_blocking(move || sum(&path)).await;
-    read.map_err(|error| Error::new(Kind::Internal, format!("reading a state file has ended: {error}")))
+/// Is asked with the size of each piece of a file when it has been read, and may wait before more is.
+pub(super) trait Turn: FnMut(u64) -> std::result::Result<(), Unwanted> + Send + 'static {}
+
+impl<F: FnMut(u64) -> std::result::Result<(), Unwanted> + Send + 'static> Turn for F {}
+
+/// As fast as it goes.
+pub(super) fn at_once(_: u64) -> std::result::Result<(), Unwanted> {
+    Ok(())
 }
 
-fn sum(path: &Path) -> io::Result<(LocalFile, String)> {
+/// A file on a local disk, and its checksum as manifests have it.
+async fn summed(path: PathBuf, turn: impl Turn) -> Result<io::Result<(LocalFile, String)>> {
+    let read = tokio::task::spawn_blocking(move || match sum(&path, turn) {
+        Err(error) if error.get_ref().is_some_and(|cause| cause.is::<Unwanted>()) => Err(Unwanted.into()),
+        read => Ok(read),
+    });
+    read.await.map_err(|error| Error::new(Kind::Internal, format!("reading a state file has ended: {error}")))?
+}
+
+fn sum(path: &Path, mut turn: impl Turn) -> io::Result<(LocalFile, String)> {
     let file = LocalFile::open(path)?;
     let (mut at, mut checksum) = (0, 0);
     while at < file.bytes() {
         let piece = file.read(at, AT_ONCE)?;
         (at, checksum) = (at + piece.len() as u64, crc32c::crc32c_append(checksum, &piece));
+        turn(piece.len() as u64).map_err(io::Error::other)?;
     }
     Ok((file, format!("{checksum:08x}")))
 }
 
 /// So much of a file is read at once to be checked.
 const AT_ONCE: u64 = 1 << 20;
+/// So much of it is fetched at once,
+const FETCHED_AT_ONCE: u64 = 4 << 20;
+/// so often at the same time.
+const FETCHES_AT_ONCE: usize = 4;
 
 /// A checksum as manifests have it.
 pub(super) fn checksum(bytes: &[u8]) -> String {

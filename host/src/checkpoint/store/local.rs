@@ -27,7 +27,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) fn objects(dir: &Path) -> object_store::Result<Objects> {
     // Empty directories go with their last file, so that collected checkpoints leave none behind.
     let files = LocalFileSystem::new_with_prefix(dir)?.with_fsync(true).with_automatic_cleanup(true);
-    Ok(Objects::new(files, PATIENCE))
+    Ok(Objects::durable(files, dir, PATIENCE))
 }
 
 /// Creates a directory with all above it, durably. In a bucket there are none.

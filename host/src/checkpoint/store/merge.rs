@@ -4,14 +4,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::task::JoinSet;
 
-use super::files::{Named, Place, broken, read_checked, unread};
+use super::files::{Named, Place, broken, opened, read_checked, unread};
 use super::pace::{Pace, Paced, Share};
-use super::ranged::{Ranged, window};
-use super::{Store, key, unreadable};
+use super::ranged::{Fetching, Ranged};
+use super::{Store, key};
 use crate::checkpoint::decide::{MAX_FILES, Merge, Merged};
-use crate::checkpoint::file::{Content, LocalFile, PIECE, StateReader, Take, merge};
+use crate::checkpoint::file::{Content, LocalFile, PIECE, StateReader, Take, Unwanted, merge};
 use crate::checkpoint::manifest::StateFile;
 use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
@@ -32,7 +31,11 @@ impl Store {
     /// # Errors
     /// As [`Store::merge`], and when it was told to leave off.
     pub async fn merge_slowly(&self, run: u32, due: &Merge, now: i64) -> Result<Merged> {
-        self.merge_at(&self.pace, run, due, now).await
+        tokio::select! {
+            merged = self.merge_at(&self.pace, run, due, now) => merged,
+            // Whoever waits for an answer of the store does not hear of it. What is on its way there is ended, or superseded once it has come.
+            () = self.pace.stopped() => Err(Unwanted.into()),
+        }
     }
 
     /// Has all that merge slowly leave off.
@@ -51,13 +54,12 @@ impl Store {
 /// Carries out a merge. When this is dropped, so is the merge.
 pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64, pace: &Pace) -> Result<Vec<StateFile>> {
     let merging = pace.begin(haste(due.inputs.len()));
-    let mut fetching = JoinSet::new();
-    let (window, mut inputs) = (window(due.inputs.len()), Vec::new());
+    let share = merging.share();
+    let (mut fetching, mut inputs) = (Fetching::of(due.inputs.len()), Vec::new());
     for input in &due.inputs {
         merging.check()?;
-        inputs.push(Input::find(from, input, window, &mut fetching).await?);
+        inputs.push(Input::find(from, input, share.clone(), &mut fetching).await?);
     }
-    let share = merging.share();
     let open = move || inputs.iter().map(|input| input.open(share.clone())).collect::<Result<Vec<_>>>();
     let opened = tokio::task::spawn_blocking(open).await;
     let readers = opened.map_err(|error| Error::new(Kind::Internal, format!("opening state files has ended: {error}")))??;
@@ -90,8 +92,9 @@ fn haste(files: usize) -> f64 {
 /// # Errors
 /// [`Kind::Checkpoint`] if it is missing or not the one that was written; [`Kind::Storage`] if it can't be read or written.
 pub(super) async fn copy(from: &Place, file: &StateFile, to: &Place, path: &str) -> Result<StateFile> {
-    let mut fetching = JoinSet::new();
-    let input = Input::find(from, file, window(1), &mut fetching).await?;
+    let mut fetching = Fetching::of(1);
+    let merging = Pace::unbounded().begin(1.0);
+    let input = Input::find(from, file, merging.share(), &mut fetching).await?;
     let make = move |take: &mut Take<'_>| {
         let (content, mut at, mut checksum) = (input.content()?, 0, 0);
         while at < content.bytes() {
@@ -116,17 +119,17 @@ struct Input {
 }
 
 impl Input {
-    /// Finds a state file of `place`. What is fetched of it is fetched among `fetching`, `window` bytes at once.
-    async fn find(place: &Place, file: &StateFile, window: u64, fetching: &mut JoinSet<()>) -> Result<Self> {
+    /// Finds a state file of `place`, and reads its local copy for that with what `share` gives.
+    async fn find(place: &Place, file: &StateFile, share: Share, fetching: &mut Fetching) -> Result<Self> {
         let (path, key) = (place.dir.join(&file.path), key(&place.prefix, &file.path)?);
-        let copy = if file.inline.is_none() { place.copy_of(&key, file.into()).await? } else { None };
+        let turn = move |bytes| share.take(bytes);
+        let copy = if file.inline.is_none() { place.copy_of(&key, file.into(), turn).await? } else { None };
         let elsewhere: Option<Arc<dyn Content>> = match (&place.dir, copy) {
             (_, Some(copy)) => Some(Arc::new(copy)),
             (Location::Path(_), None) if file.inline.is_none() => None,
-            (Location::Object(_), None) if file.bytes > window && file.inline.is_none() => {
-                let size = place.objects.size(&key).await.map_err(|error| unreadable(&path, &error))?;
-                let bytes = size.ok_or_else(|| broken(&path, "is missing"))?;
-                Some(Arc::new(Ranged::new(place.objects.clone(), key, bytes, window, fetching)))
+            (Location::Object(_), None) if !fetching.takes_whole(file.bytes) && file.inline.is_none() => {
+                place.check_size(&key, file.into()).await?;
+                Some(Arc::new(Ranged::new(place.objects.clone(), key, file.bytes, fetching)))
             }
             // It is small, or in memory anyway.
             (_, None) => Some(Arc::new(read_checked(place, file.into()).await?)),
@@ -150,11 +153,6 @@ impl Input {
     /// Opens it at a merge's pace, if it is the file that the manifest names: its blocks are checked when they are read.
     fn open(&self, share: Share) -> Result<StateReader> {
         let (content, file) = (self.content()?, &self.file);
-        let reader = StateReader::open(self.path.to_string(), Paced { content, share })?;
-        let head = reader.head();
-        if (head.groups, head.epochs, head.base, head.entries()) != (file.groups, file.epochs, file.base, file.entries) {
-            return Err(broken(&self.path, "is another one than the manifest names"));
-        }
-        Ok(reader)
+        opened(&self.path, Paced { content, share }, file)
     }
 }

@@ -25,6 +25,8 @@ mod upload;
 mod write;
 
 #[cfg(test)]
+mod fake;
+#[cfg(test)]
 mod large_tests;
 #[cfg(test)]
 mod sweep_tests;
@@ -36,10 +38,12 @@ use std::fmt;
 use bytes::Bytes;
 use object_store::path::Path as Key;
 
+pub use files::unrestorable;
 pub use load::inspect;
 pub use local::canonical;
 pub use log::{BeginFrom, Claimed, RunChoice};
 pub use published::Publication;
+pub use ranged::Fetching;
 pub use savepoint::{Contents, Disposed, Saved, SavepointDir, Target, job_of};
 
 use super::paths;

@@ -2,17 +2,19 @@
 //! delete. What stays without an answer is done again.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path as Key;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::cause::may_pass;
 use super::upload::Upload;
-use crate::clock;
+use crate::{clock, durable};
 
 /// Objects with a common prefix, or the files below a directory. Cheap to clone.
 #[derive(Clone)]
@@ -20,11 +22,24 @@ pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
     /// How long it is tried to get an answer.
     patience: Duration,
+    /// Where they are, if they are files to be durable.
+    dir: Option<Arc<Path>>,
+    /// Of those who make files.
+    makers: Arc<Semaphore>,
 }
+
+/// So many files are being made at once. Whoever makes one waits on a thread of the runtime until its pieces are taken; and on a local disk it
+/// takes another one to take them, of which there have to be some left of all 512.
+pub(super) const MAKERS: usize = 128;
 
 impl Objects {
     pub(super) fn new(store: impl ObjectStore, patience: Duration) -> Self {
-        Objects { store: Arc::new(store), patience }
+        Objects { store: Arc::new(store), patience, dir: None, makers: Arc::new(Semaphore::new(MAKERS)) }
+    }
+
+    /// Files below `dir`, which are written durably.
+    pub(super) fn durable(files: impl ObjectStore, dir: &Path, patience: Duration) -> Self {
+        Objects { dir: Some(dir.into()), ..Objects::new(files, patience) }
     }
 
     /// The keys of all objects below `prefix`.
@@ -66,17 +81,31 @@ impl Objects {
                 done => return done.map(|_| true),
             };
             match self.get(key).await? {
-                Some(found) => Ok(found == bytes),
+                Some(found) if found == bytes => self.sync(key).await.map(|()| true),
+                Some(_) => Ok(false),
                 None => Err(unknown),
             }
         };
         self.again(put).await
     }
 
+    /// Makes the name of a file durable that was found at its place: the put that has brought it there may have failed in that.
+    async fn sync(&self, key: &Key) -> Result<()> {
+        let Some(dir) = self.dir.as_ref().and_then(|dir| Some(dir.join(key.as_ref()).parent()?.to_owned())) else { return Ok(()) };
+        let synced = tokio::task::spawn_blocking(move || durable::sync_dir(&dir)).await?;
+        synced.map_err(|source| Error::Generic { store: "directory", source: source.into() })
+    }
+
     /// Begins to put a large object of a key that nobody else writes. It appears when all of it has come.
     pub(super) async fn upload(&self, key: &Key) -> Result<Upload> {
         let parts = self.store.put_multipart(key).await?;
         Ok(Upload::new(self.clone(), key.clone(), parts))
+    }
+
+    /// Waits until one more file may be made, and lets it be made until this is dropped.
+    pub(super) async fn maker(&self) -> Result<OwnedSemaphorePermit> {
+        // Nobody closes it.
+        Arc::clone(&self.makers).acquire_owned().await.map_err(|source| Error::Generic { store: "makers", source: source.into() })
     }
 
     /// How many bytes an object has; none if it is not there.
@@ -106,11 +135,15 @@ impl Objects {
     /// Does something until it is known what became of it. object_store has already tried again, for as long as a signature is good,
     /// what is harmless to do twice; this is for the rest, such as an answer that breaks off.
     pub(super) async fn again<T, F: Future<Output = Result<T>>>(&self, what: impl Fn() -> F) -> Result<T> {
-        let until = clock::now() + self.patience;
+        self.again_from(&Progress::default(), what).await
+    }
+
+    /// The same of something that goes on in steps, of which it tells `progress`: what counts is for how long no further one has been done.
+    pub(super) async fn again_from<T, F: Future<Output = Result<T>>>(&self, progress: &Progress, what: impl Fn() -> F) -> Result<T> {
         let mut pause = Duration::from_millis(50);
         loop {
             let error = match what().await {
-                Err(error) if is_open(&error) && clock::now() < until => error,
+                Err(error) if is_open(&error) && progress.lasts(clock::now()) < self.patience => error,
                 done => return done,
             };
             tracing::info!("tried again: {}", super::cause(&error));
@@ -118,6 +151,42 @@ impl Objects {
             tokio::time::sleep(pause.mul_f64(1.5 + 0.5 * clock::random())).await;
             pause = (pause * 2).min(Duration::from_secs(5));
         }
+    }
+}
+
+/// How far something has come that is tried again: however long it takes in all, it is given up only where it gets no further.
+#[derive(Debug)]
+pub(super) struct Progress(Mutex<Furthest>);
+
+#[derive(Debug)]
+struct Furthest {
+    /// Steps done, in the try that has come furthest.
+    steps: u64,
+    since: Instant,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress(Mutex::new(Furthest { steps: 0, since: clock::now() }))
+    }
+}
+
+impl Progress {
+    /// A try has done so many steps at the time `now`.
+    pub(super) fn done(&self, steps: u64, now: Instant) {
+        let mut furthest = self.furthest();
+        if steps > furthest.steps {
+            *furthest = Furthest { steps, since: now };
+        }
+    }
+
+    /// For how long no try has come further.
+    fn lasts(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.furthest().since)
+    }
+
+    fn furthest(&self) -> MutexGuard<'_, Furthest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,5 +201,26 @@ fn found<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Err(Error::NotFound { .. }) => Ok(None),
         result => result.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_on_is_not_given_up_however_long_it_takes() {
+        let progress = Progress::default();
+        let at = |seconds| progress.furthest().since + Duration::from_secs(seconds);
+        let (first, second) = (at(100), at(150));
+        progress.done(1, first);
+        progress.done(2, second);
+        assert_eq!(progress.lasts(second), Duration::ZERO);
+        // Another try begins with the first step, and comes no further.
+        let (third, fourth) = (second + Duration::from_secs(20), second + Duration::from_secs(30));
+        (1..=2).for_each(|step| progress.done(step, third));
+        assert_eq!(progress.lasts(fourth), Duration::from_secs(30));
+        progress.done(3, fourth);
+        assert_eq!(progress.lasts(fourth), Duration::ZERO);
     }
 }

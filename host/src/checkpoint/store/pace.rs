@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use crate::checkpoint::file::{Content, Unwanted};
 use crate::clock;
@@ -18,15 +19,10 @@ pub(super) struct Pace(Arc<Shared>);
 struct Shared {
     /// Bytes in a second.
     rate: f64,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-struct State {
     /// When all that was taken is used up.
-    free: Instant,
-    is_stopped: bool,
+    free: Mutex<Instant>,
+    changed: Condvar,
+    is_stopped: watch::Sender<bool>,
 }
 
 /// No pause is longer: a point in time so far away would be none.
@@ -35,9 +31,9 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 impl Pace {
     /// `rate` bytes in each second.
     pub(super) fn new(rate: u64) -> Self {
-        let state = State { free: clock::now(), is_stopped: false };
+        let (free, changed, is_stopped) = (Mutex::new(clock::now()), Condvar::new(), watch::Sender::default());
         // A rate of this many bytes is a round number anyway.
-        Pace(Arc::new(Shared { rate: rate.max(1) as f64, state: Mutex::new(state), changed: Condvar::new() }))
+        Pace(Arc::new(Shared { rate: rate.max(1) as f64, free, changed, is_stopped }))
     }
 
     /// As fast as it goes.
@@ -52,12 +48,27 @@ impl Pace {
 
     /// All merges leave off at once, also those to come.
     pub(super) fn stop(&self) {
-        self.state().is_stopped = true;
+        self.change(|| {
+            self.0.is_stopped.send_replace(true);
+        });
+    }
+
+    /// Waits until all are to leave off, which may be for ever.
+    pub(super) async fn stopped(&self) {
+        // The sender is here, so it does not end otherwise.
+        let _ = self.0.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await;
+    }
+
+    /// Changes something that whoever waits for its turn is to see: under the lock, so that it does not fall between a look and a wait.
+    fn change(&self, change: impl FnOnce()) {
+        let free = self.free();
+        change();
+        drop(free);
         self.0.changed.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn free(&self) -> MutexGuard<'_, Instant> {
+        self.0.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -75,17 +86,13 @@ impl Merging {
     /// # Errors
     /// When it is to leave off.
     pub(super) fn check(&self) -> Result<(), Unwanted> {
-        if self.0.pace.state().is_stopped { Err(Unwanted) } else { Ok(()) }
+        if *self.0.pace.0.is_stopped.borrow() { Err(Unwanted) } else { Ok(()) }
     }
 }
 
 impl Drop for Merging {
     fn drop(&mut self) {
-        // Under the lock, so that it does not fall between a look and a wait.
-        let state = self.0.pace.state();
-        self.0.is_over.store(true, Ordering::Relaxed);
-        drop(state);
-        self.0.pace.0.changed.notify_all();
+        self.0.pace.change(|| self.0.is_over.store(true, Ordering::Relaxed));
     }
 }
 
@@ -103,20 +110,20 @@ impl Share {
     /// # Errors
     /// When the merge is to leave off.
     pub(super) fn take(&self, bytes: u64) -> Result<(), Unwanted> {
-        let Shared { rate, changed, .. } = &*self.pace.0;
-        let mut state = self.pace.state();
+        let Shared { rate, changed, is_stopped, .. } = &*self.pace.0;
+        let mut free = self.pace.free();
         loop {
-            if state.is_stopped || self.is_over.load(Ordering::Relaxed) {
+            if *is_stopped.borrow() || self.is_over.load(Ordering::Relaxed) {
                 return Err(Unwanted);
             }
             let now = clock::now();
-            let pause = state.free.saturating_duration_since(now);
+            let pause = free.saturating_duration_since(now);
             if pause.is_zero() {
                 let lasts = Duration::try_from_secs_f64(bytes as f64 / (rate * self.haste)).unwrap_or(LONGEST).min(LONGEST);
-                state.free = now + lasts;
+                *free = now + lasts;
                 return Ok(());
             }
-            state = changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+            free = changed.wait_timeout(free, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

@@ -102,7 +102,7 @@ fn state_of(changes: &[(u8, ChangeKind)], epoch: u64) -> InMemory {
 pub(super) async fn keys(store: &Store, point: &RestorePoint) -> Result<BTreeSet<u8>> {
     let mut keys = BTreeSet::new();
     for file in &point.manifest.operators[0].files {
-        let reader = store.open_state_file(point, file).await?;
+        let reader = store.open_state_file(point, file, &mut Fetching::of(1)).await?;
         let mut changes = reader.changes_for(ALL, &states(&["n"]))?;
         while let Some(change) = changes.next_change()? {
             match change.kind {

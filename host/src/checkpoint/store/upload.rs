@@ -6,6 +6,7 @@ use object_store::{Error, MultipartUpload, Result};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
+use super::cause::is_remote;
 use super::objects::Objects;
 
 /// How many parts of an object are on their way at once.
@@ -39,8 +40,9 @@ impl Upload {
         self.wait_for_fewer_than(1).await?;
         let Some(parts) = &mut self.parts else { return Ok(()) };
         if let Err(error) = parts.complete().await {
-            // The answer may have been lost, and then there is nothing left to complete.
-            if self.objects.size(&self.key).await.ok().flatten() != Some(self.bytes) {
+            // The answer may have been lost, and then there is nothing left to complete. A disk has not lost it: there the file may be at its
+            // place, but its name not be durable.
+            if !is_remote(&error) || self.objects.size(&self.key).await.ok().flatten() != Some(self.bytes) {
                 return Err(error);
             }
         }

@@ -1,21 +1,26 @@
 //! Writing files as they come: whatever a file is made of, it is handed over in pieces, and is never in memory as a whole. A file of one piece
-//! is put where nothing is; a larger one goes in parts, to its place and to its local copy at once, and appears in neither before its end.
+//! is put where nothing is; a larger one goes in parts, to its place and to its local copy at once, and appears in neither before its end. Nor
+//! does it take the place of anything but the same.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::path::Path as Key;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
 
 use super::copies::Copying;
 use super::files::Place;
 use super::local::remove_attempted;
+use super::objects::{Objects, Progress};
 use super::upload::Upload;
 use super::{Store, key, unwritable};
 use crate::checkpoint::file::{PIECE, Take, Unwanted, Written};
 use crate::checkpoint::manifest::{Inline, StateFile};
+use crate::clock;
 use crate::error::{Error, Kind, Result};
+use crate::plan::Location;
 
 impl Store {
     /// Keeps a file, durably: at `path` within the run, or, if it is small, where the manifest is to have it, which is returned then.
@@ -71,22 +76,35 @@ impl Place {
         path: &str,
         make: impl Fn(&mut Take<'_>) -> Result<Option<T>> + Send + Sync + 'static,
     ) -> Result<Kept<T>> {
-        let (key, make) = (key(&self.prefix, path)?, Arc::new(make));
-        let written = self.objects.again(|| self.write_once(&key, path, Making::begin(Arc::clone(&make)))).await;
+        let (key, make, progress) = (key(&self.prefix, path)?, Arc::new(make), Progress::default());
+        let write = || async {
+            let making = Making::begin(Arc::clone(&make), self.objects.maker().await?);
+            self.write_once(&key, path, making, &progress).await
+        };
+        let written = self.objects.again_from(&progress, write).await;
         written.map_err(|error| unwritable(&self.dir.join(path), &error))?
     }
 
     /// Of the two results the outer one is the store's, which is tried again.
-    async fn write_once<T>(&self, key: &Key, path: &str, mut making: Making<T>) -> object_store::Result<Result<Kept<T>>> {
+    async fn write_once<T>(
+        &self,
+        key: &Key,
+        path: &str,
+        mut making: Making<T>,
+        progress: &Progress,
+    ) -> object_store::Result<Result<Kept<T>>> {
         let first = making.pieces.recv().await.unwrap_or_default();
-        let Some(second) = making.pieces.recv().await else { return self.put_whole(key, path, first, making).await };
+        let second = making.pieces.recv().await;
+        progress.done(1, clock::now());
+        let Some(second) = second else { return self.put_whole(key, path, first, making).await };
         self.is_put(path);
+        let there = There::find(&self.objects, key, self.dir.join(path)).await?;
         let mut upload = self.objects.upload(key).await?;
         let mut copy = match &self.copies {
             Some(copies) => Some(copies.begin(key).await),
             None => None,
         };
-        let written = pour([first, second], making, &mut upload, copy.as_mut()).await;
+        let written = pour([first, second], making, &mut upload, copy.as_mut(), there, progress).await;
         match written {
             Ok(Ok(Some(_))) => {
                 if let Some(copy) = copy {
@@ -113,7 +131,7 @@ impl Place {
         }
         self.is_put(path);
         if !self.objects.put_new(key, &bytes).await? {
-            return Ok(Err(Error::new(Kind::Internal, format!("{} exists already, with another content", self.dir.join(path)))));
+            return Ok(Err(taken(&self.dir.join(path))));
         }
         if let Some(copies) = &self.copies {
             copies.put(key, &bytes).await;
@@ -129,27 +147,75 @@ impl Place {
     }
 }
 
+/// What lies at the place of a large file before it is written: the same, from a try whose answer was lost; else the place is taken. An upload
+/// can't be completed only where nothing is, and that nobody else writes a file's path is for others to see to.
+struct There {
+    objects: Objects,
+    key: Key,
+    path: Location,
+    bytes: u64,
+    /// So much of it is the same.
+    at: u64,
+}
+
+impl There {
+    async fn find(objects: &Objects, key: &Key, path: Location) -> object_store::Result<Option<Self>> {
+        let bytes = objects.size(key).await?;
+        Ok(bytes.map(|bytes| There { objects: objects.clone(), key: key.clone(), path, bytes, at: 0 }))
+    }
+
+    /// Whether this piece comes next in it.
+    async fn goes_on_with(&mut self, piece: &Bytes) -> object_store::Result<bool> {
+        let range = self.at..self.at + piece.len() as u64;
+        self.at = range.end;
+        Ok(range.end <= self.bytes && self.objects.get_range(&self.key, range).await? == piece)
+    }
+}
+
+/// Another file is at the place of one.
+fn taken(path: &Location) -> Error {
+    Error::new(Kind::Internal, format!("{path} exists already, with another content"))
+}
+
 /// Has the pieces of a file go where they belong, and completes it.
 async fn pour<T>(
     first: [Bytes; 2],
     mut making: Making<T>,
     upload: &mut Upload,
     mut copy: Option<&mut Copying>,
+    mut there: Option<There>,
+    progress: &Progress,
 ) -> object_store::Result<Result<Kept<T>>> {
+    // To have the first two pieces is one step. From then on to have one and to hand it over are two.
+    let mut steps = 1;
+    let mut step = || {
+        steps += 1;
+        progress.done(steps, clock::now());
+    };
     let mut first = first.into_iter();
     while let Some(piece) = match first.next() {
         Some(piece) => Some(piece),
         None => making.pieces.recv().await,
     } {
+        step();
+        if let Some(there) = &mut there
+            && !there.goes_on_with(&piece).await?
+        {
+            return Ok(Err(taken(&there.path)));
+        }
         if let Some(copy) = &mut copy {
             copy.put(&piece).await;
         }
         upload.put(piece).await?;
+        step();
     }
-    match making.end().await {
-        Ok(Some(made)) => upload.finish().await.map(|()| Ok(Some((made, None)))),
-        Ok(None) => Ok(Ok(None)),
-        Err(error) => Ok(Err(error)),
+    let made = making.end().await;
+    step();
+    match (made, there.filter(|there| there.at != there.bytes)) {
+        (Ok(Some(_)), Some(there)) => Ok(Err(taken(&there.path))),
+        (Ok(Some(made)), None) => upload.finish().await.map(|()| Ok(Some((made, None)))),
+        (Ok(None), _) => Ok(Ok(None)),
+        (Err(error), _) => Ok(Err(error)),
     }
 }
 
@@ -160,9 +226,12 @@ struct Making<T> {
 }
 
 impl<T: Send + 'static> Making<T> {
-    fn begin(make: Arc<impl Fn(&mut Take<'_>) -> Result<Option<T>> + Send + Sync + 'static>) -> Self {
+    fn begin(make: Arc<impl Fn(&mut Take<'_>) -> Result<Option<T>> + Send + Sync + 'static>, maker: OwnedSemaphorePermit) -> Self {
         let (send, pieces) = channel(1);
-        let made = tokio::task::spawn_blocking(move || make(&mut |piece| send.blocking_send(piece).map_err(|_| Unwanted)));
+        let made = tokio::task::spawn_blocking(move || {
+            let _maker = maker;
+            make(&mut |piece| send.blocking_send(piece).map_err(|_| Unwanted))
+        });
         Making { pieces, made }
     }
 }

@@ -124,7 +124,7 @@ impl SavepointDir {
         for operator in &manifest.operators {
             let whole = operator.operator_state.iter().map(Named::from);
             for file in operator.files.iter().map(Named::from).chain(whole) {
-                read_checked(&self.0, file).await.map_or_else(|error| note(file.path, error), drop);
+                self.0.check(file).await.unwrap_or_else(|error| note(file.path, error));
             }
         }
         if let Some(part) = &manifest.savepoint {
