@@ -20,6 +20,7 @@ mod lists;
 mod maps;
 mod notes;
 mod operator;
+mod parts;
 mod rewrite;
 mod subtask;
 mod sweep;
