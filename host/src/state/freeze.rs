@@ -12,6 +12,7 @@ use super::below::Below;
 use super::change::{Change, ChangeKind, Changes};
 use super::facts::Facts;
 use super::table::{Mark, Table};
+use super::written::Written;
 use crate::plan::StateKind;
 
 /// Snapshots whose lists are not yet serialised, oldest first.
@@ -23,9 +24,9 @@ pub(super) struct Freezer {
 #[derive(Debug)]
 pub(super) struct Frozen {
     pub(super) mark: Mark,
-    /// For each table its list.
-    lists: Vec<Vec<u32>>,
-    /// How far the slices are: table, place in its list.
+    /// For each table what is left of its list.
+    lists: Vec<Written>,
+    /// How far the slices are: table, place in the first piece of its list.
     at: (usize, usize),
     pub(super) changes: Changes,
     /// Parts that became large while entries were saved; to be handed over first.
@@ -49,8 +50,9 @@ pub(super) const SLICE_BYTES: usize = 256 << 10;
 /// So many slots are looked at before the first of them has its turn, so that memory is waited for once and not for each of them.
 const AHEAD: usize = 32;
 
-/// A part to which a single call adds without end, by writing to many large entries, is closed at this many bytes.
-const PART_BYTES: usize = 64 << 20;
+/// A part to which calls add faster than it is handed over, by writing to large entries, is closed at this many bytes, beyond which it would
+/// take long to grow.
+const PART_BYTES: usize = 4 << 20;
 
 impl Freezer {
     /// Takes over what was written before the barrier `mark`.
@@ -119,29 +121,34 @@ impl Freezer {
 impl Frozen {
     /// Serialises up to `entries` more slots; returns how many fewer they were.
     fn pass_slots(&mut self, mut entries: usize, tables: &mut [Table], mut below: Option<&mut Below>) -> usize {
-        while self.at.0 < self.lists.len() {
-            let (state, from) = self.at;
-            let list = &self.lists[state];
-            let mut to = from;
-            while to < list.len() && entries > 0 && self.changes.bytes() < SLICE_BYTES {
-                let next = &list[to..list.len().min(to + AHEAD.min(entries))];
-                let mut waits = [false; AHEAD];
-                for (waits, &number) in waits.iter_mut().zip(next) {
-                    *waits = tables[state].slots[number as usize].written == self.mark;
-                }
-                for (waits, &number) in waits.into_iter().zip(next) {
-                    if self.changes.bytes() >= SLICE_BYTES {
-                        break;
-                    }
-                    if waits {
-                        pass(&mut tables[state], number, self.mark, state, below.as_deref_mut(), &mut self.changes);
-                    }
-                    (to, entries) = (to + 1, entries - 1);
-                }
+        while let (state, from) = self.at
+            && let Some(list) = self.lists.get_mut(state)
+        {
+            let Some(piece) = list.first() else {
+                self.at = (state + 1, 0);
+                continue;
+            };
+            if from == piece.len() {
+                list.give_back();
+                self.at = (state, 0);
+                continue;
             }
-            self.at = if to == list.len() { (state + 1, 0) } else { (state, to) };
-            if to < list.len() {
+            if entries == 0 || self.changes.bytes() >= SLICE_BYTES {
                 break;
+            }
+            let next = &piece[from..piece.len().min(from + AHEAD.min(entries))];
+            let mut waits = [false; AHEAD];
+            for (waits, &number) in waits.iter_mut().zip(next) {
+                *waits = tables[state].slots[number as usize].written == self.mark;
+            }
+            for (waits, &number) in waits.into_iter().zip(next) {
+                if self.changes.bytes() >= SLICE_BYTES {
+                    break;
+                }
+                if waits {
+                    pass(&mut tables[state], number, self.mark, state, below.as_deref_mut(), &mut self.changes);
+                }
+                (self.at.1, entries) = (self.at.1 + 1, entries - 1);
             }
         }
         entries

@@ -30,6 +30,7 @@ pub(crate) mod tests;
 mod ttl;
 mod undo;
 mod usage;
+mod written;
 
 pub use broadcast::{BroadcastMap, BroadcastState, Maps};
 pub use change::{Change, ChangeKind, Changes};

@@ -10,6 +10,7 @@ use super::index::Index;
 use super::notes::Notes;
 use super::parts::Parts;
 use super::ttl;
+use super::written::Written;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
 use crate::record::{Batch, copy};
 
@@ -137,7 +138,7 @@ pub(super) struct Table {
     /// Bytes of all keys and values in slots.
     bytes: usize,
     /// Slots written since the last barrier. Those with another mark have been given up since, and one may occur twice after that.
-    pub(super) written: Vec<u32>,
+    pub(super) written: Written,
     /// The slots in the order of their keys, from the first need of it on.
     ordered: Option<BTreeMap<Box<[u8]>, u32>>,
     /// For each key of the call at hand the slot that was found, [`NONE`] if there is none, or [`UNKNOWN`]; empty before the first look.
@@ -159,7 +160,7 @@ impl Table {
             slots: Vec::new(),
             free: Vec::new(),
             bytes: 0,
-            written: Vec::new(),
+            written: Written::default(),
             ordered: None,
             known: Vec::new(),
             parts: BTreeMap::new(),
@@ -348,9 +349,7 @@ impl Table {
     /// Takes slots that were given up out of the list of written ones, when they are many. `mark` is that of the written ones.
     pub(super) fn tidy(&mut self, mark: Mark) {
         if self.written.len() > 2 * self.slots.len() {
-            self.written.sort_unstable();
-            self.written.dedup();
-            self.written.retain(|&number| self.slots[number as usize].written == mark);
+            self.written.retain(|number| self.slots[number as usize].written == mark);
         }
     }
 
