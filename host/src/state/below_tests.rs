@@ -100,6 +100,7 @@ impl Cold for Shelf {
 
 const VALUE: usize = 0;
 const LIST: usize = 1;
+const MAP: usize = 2;
 const LIST_WRITE: usize = 4;
 
 fn call(keys: &[Vec<u8>]) -> Batch {
@@ -343,5 +344,39 @@ fn of_a_list_whose_elements_expire_little_more_lies_below_than_lives() {
         assert!(most < 2 * living, "{most}");
         let expected = (19_000..20_000).map(element);
         assert!(read_list(&mut state, LIST_WRITE, &call).into_iter().eq(expected));
+    }
+}
+
+#[test]
+fn a_call_that_removes_more_of_a_map_than_it_may_leaves_off_in_the_midst_of_it() {
+    const MOST: usize = 10_000;
+    const FIELDS: u32 = 5000;
+    let call = call(&[b"key".to_vec()]);
+    let (keys, names): (Vec<u32>, Column) =
+        ((0..FIELDS).map(|_| 0).collect(), (0..FIELDS).map(u32::to_be_bytes).collect::<Vec<_>>().iter().map(|name| &name[..]).collect());
+    let fields = Fields { keys: &keys, ends: &names.ends, bytes: &names.bytes };
+    let values: Column = (0..FIELDS).map(element).collect::<Vec<_>>().iter().map(Vec::as_slice).collect();
+    let clear = |state: &mut KeyedState| state.clear(MAP, &call, &[0]);
+    let remove = |state: &mut KeyedState| state.map_remove(MAP, &call, fields);
+    let removals: [&dyn Fn(&mut KeyedState); 2] = [&clear, &remove];
+    for mut state in [KeyedState::new(states(), 128), KeyedState::over(states(), 128, Box::new(Shelf::default()), 0)] {
+        state.map_put(MAP, &call, fields, &values.ends, &values.bytes);
+        state.commit();
+        state.evict();
+        state.limit_taken(MOST);
+        for remove in removals {
+            let in_memory = state.entries();
+            state.begin(0);
+            remove(&mut state);
+            let taken = state.take_taken();
+            assert!((MOST + 1..=MOST + ELEMENT + PER_VALUE).contains(&taken), "{taken} bytes");
+            assert!(state.entries() < in_memory + 1000, "no more of it is brought into memory");
+            state.undo();
+            let mut cells = Cells::default();
+            state.map_get(MAP, &call, fields, 0..FIELDS as usize, &mut cells);
+            assert_eq!(cells.values, values);
+            state.commit();
+            state.evict();
+        }
     }
 }
