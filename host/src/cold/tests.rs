@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::state::tests::{check, states, step};
+use crate::state::tests::{check, long_lists, states, step};
 use crate::state::{Cold, KeyedState};
 
 fn names(dir: &Path) -> Vec<String> {
@@ -20,11 +20,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, rng_seed: RngSeed::Fixed(11), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn state_is_the_same_on_disk(steps in proptest::collection::vec(step(), 100..400), bound in 0usize..4000) {
+    fn state_is_the_same_on_disk(
+        steps in proptest::collection::vec(prop_oneof![step(), long_lists()], 100..400),
+        bound in 0usize..4000,
+        part in 1usize..200,
+    ) {
         let dir = tempfile::tempdir().unwrap();
         let local = Arc::new(LocalDir::create(dir.path()).unwrap());
         let store = DiskStore::create(&local, "count-0", 1 << 20).unwrap();
-        check(KeyedState::over(states(), 128, Box::new(store), bound), &steps)?;
+        check(KeyedState::over(states(), 128, Box::new(store), bound).with_parts_of(part), &steps)?;
     }
 }
 

@@ -21,8 +21,12 @@ use crate::record::{Batch, Outbox};
 use crate::state::{OperatorSnapshot, SubtaskState};
 use crate::wasm::{Component, Context, Failure, Instance};
 
-/// Entries of frozen state that are serialised between two batches.
+/// Entries of frozen state that are serialised between two batches: at most so many,
 const SLICE_ENTRIES: usize = 4096;
+/// and no more when so much time is over, for it depends on where they lie how long they take.
+const SLICE_TIME: Duration = Duration::from_micros(500);
+/// So many are serialised between two looks at the clock.
+const STEP_ENTRIES: usize = 256;
 
 /// Which subtask of which operator, and whom it tells.
 pub(super) struct OperatorPlace {
@@ -203,7 +207,8 @@ impl OperatorStage {
         let Some(&(epoch, _, cost)) = self.freezing.front().filter(|_| !self.is_held_up()) else { return Ok(false) };
         let start = clock::now();
         let state = self.instance().state();
-        let slice = state.advance(SLICE_ENTRIES);
+        let steps = (0..SLICE_ENTRIES / STEP_ENTRIES).take_while(|_| clock::now() - start < SLICE_TIME);
+        let slice = steps.map(|_| state.advance(STEP_ENTRIES)).find(Option::is_some).flatten();
         if let Some(fault) = state.fault().cloned() {
             return Err(self.place.attempt_ended(&Failure::from(&fault)));
         }

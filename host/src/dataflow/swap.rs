@@ -103,9 +103,9 @@ impl OperatorStage {
                 self.trial = None;
                 Ok(())
             }
-            Some(Verdict::Failed) => {
+            Some(Verdict::Failed { at }) => {
                 let (state, outputs) = self.dismiss();
-                self.go_back(state, outputs)
+                self.go_back(state, outputs, at)
             }
         }
     }
@@ -209,21 +209,21 @@ impl OperatorStage {
     /// The component on probation has failed, for the reason given.
     pub(super) fn go_back_from(&mut self, error: Error, state: SubtaskState, outputs: Vec<Outbox>) -> Result<()> {
         let Some(trial) = self.trial.as_ref().filter(|trial| trial.back.is_some()) else { return Err(error) };
-        if trial.fail() {
+        let is_first = trial.fail(clock::wall_ms());
+        // Where it has passed it stays, as everyone else knows, so this is a failure like any other.
+        let Some(at) = trial.failed_at() else { return Err(error) };
+        if is_first {
             (self.place.events)(Event::Unfit { error });
             // The other subtasks take the old one back too.
             self.place.control.wake();
-        } else if trial.verdict() == Some(Verdict::Passed) {
-            // It stays, as everyone else knows, so this is a failure like any other.
-            return Err(error);
         }
-        self.go_back(state, outputs)
+        self.go_back(state, outputs, at)
     }
 
-    fn go_back(&mut self, mut state: SubtaskState, outputs: Vec<Outbox>) -> Result<()> {
+    fn go_back(&mut self, mut state: SubtaskState, outputs: Vec<Outbox>, at: i64) -> Result<()> {
         let trial = self.trial.take().expect("only what is on probation is taken back");
         let back = trial.back.as_ref().expect("there is a way back");
-        state.arrange(&back.arrangement, clock::wall_ms());
+        state.arrange(&back.arrangement, at);
         self.flood.reset();
         // The attempt fails then, and the next one begins with the old component all the same.
         let installed = self.install(Arc::clone(&back.component), state, outputs);

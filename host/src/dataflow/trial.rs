@@ -24,7 +24,10 @@ pub struct Trial {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed,
-    Failed,
+    /// At this time, in milliseconds since the Unix epoch: one for all subtasks that go back, and for manifests.
+    Failed {
+        at: i64,
+    },
 }
 
 /// Records that came, and those of them that failed.
@@ -66,14 +69,17 @@ impl Trial {
         *self.verdict.get_or_init(|| Verdict::Passed) == Verdict::Passed
     }
 
-    /// Whether it has failed.
-    pub fn has_failed(&self) -> bool {
-        self.verdict() == Some(Verdict::Failed)
+    /// When it has failed, in milliseconds since the Unix epoch; none if it has not.
+    pub fn failed_at(&self) -> Option<i64> {
+        match self.verdict() {
+            Some(Verdict::Failed { at }) => Some(at),
+            Some(Verdict::Passed) | None => None,
+        }
     }
 
-    /// It has failed. Whether that is news.
-    pub(super) fn fail(&self) -> bool {
-        self.verdict.set(Verdict::Failed).is_ok()
+    /// It has failed at the time `at`. Whether that is news.
+    pub(super) fn fail(&self, at: i64) -> bool {
+        self.verdict.set(Verdict::Failed { at }).is_ok()
     }
 
     pub(super) fn verdict(&self) -> Option<Verdict> {
@@ -124,8 +130,9 @@ mod tests {
     #[test]
     fn the_first_verdict_stands() {
         let (good, bad) = (Trial::new(None, 2.0), Trial::new(None, 2.0));
-        assert!(good.pass() && good.pass() && !good.fail());
-        assert!(bad.fail() && !bad.fail() && !bad.pass());
-        assert_eq!((good.verdict(), bad.verdict()), (Some(Verdict::Passed), Some(Verdict::Failed)));
+        assert!(good.pass() && good.pass() && !good.fail(7));
+        assert!(bad.fail(7) && !bad.fail(8) && !bad.pass());
+        assert_eq!((good.verdict(), good.failed_at()), (Some(Verdict::Passed), None));
+        assert_eq!(bad.failed_at(), Some(7), "all go by the time of the first one");
     }
 }

@@ -6,14 +6,18 @@
 //! beyond their bound (`evict`), and take along what they know (`facts`): so undo and freeze know of slots only. What is in no snapshot as
 //! yet is listed below (`changed`), and read there when the snapshot is handed over.
 
+use std::borrow::Cow;
+
 use super::KeyedState;
 use super::change::Change;
 use super::changed::{Handed, split_listed};
 use super::cold::{Cold, ColdFault, HEAD, LONGEST_PLACE, make_place, split_place};
 use super::facts::{Facts, Laid};
+use super::field;
 use super::notes::Notes;
+use super::parts::{PART, Parts, part_place, prefix};
 use super::table::{Hashed, NONE, Table};
-use crate::plan::StateDescriptor;
+use crate::plan::{StateDescriptor, StateKind};
 use crate::record::{hash_key, key_group};
 
 /// The cold store of a subtask, and what the tables above it may take.
@@ -24,6 +28,8 @@ pub(super) struct Below {
     pub(super) bound: usize,
     /// For each table the number of its state in places: states stand there by name, as in state files.
     pub(super) numbers: Vec<u16>,
+    /// and whether it is one of lists.
+    are_lists: Vec<bool>,
     /// Whether anything was ever written into the store.
     pub(super) filled: bool,
     /// Why the store can't be used any more.
@@ -42,6 +48,14 @@ pub(super) struct Below {
     pub(super) misses: u64,
     /// Where the sweep goes on, and how many have passed without it.
     pub(super) swept: (Vec<u8>, usize),
+    /// So many bytes make a part of a list.
+    pub(super) part: usize,
+    /// How many lists have got parts.
+    pub(super) lists: u64,
+    /// Of lists that are no more, what the places of their parts begin with.
+    pub(super) disowned: Vec<Vec<u8>>,
+    /// Where the last page ended that was read in the call at hand of a list with parts.
+    pub(super) page: Option<PageEnd>,
     /// Room that is used again.
     pub(super) place: Vec<u8>,
     pub(super) value: Vec<u8>,
@@ -60,6 +74,7 @@ impl Below {
             bound,
             // Descriptors have far fewer states than a u16 counts.
             numbers: states.iter().map(|state| number(state) as u16).collect(),
+            are_lists: states.iter().map(is_list).collect(),
             filled: false,
             fault: None,
             hand: (0, 0),
@@ -70,6 +85,10 @@ impl Below {
             hits: 0,
             misses: 0,
             swept: (Vec::new(), 0),
+            part: PART,
+            lists: 0,
+            disowned: Vec::new(),
+            page: None,
             place: Vec::new(),
             value: Vec::new(),
         }
@@ -85,9 +104,20 @@ impl Below {
         self.fault = self.fault.take().or(ended.err());
     }
 
-    /// The state with a number in places.
-    pub(super) fn state_of(&self, number: u16) -> Option<usize> {
-        self.numbers.iter().position(|other| *other == number)
+    /// Has numbers for states that come to stand behind the others.
+    pub(super) fn add_states(&mut self, new: &[StateDescriptor]) {
+        // What lies there keeps its number; only a fill needs the order of names. Descriptors have far fewer states than a u16 counts.
+        let first = self.numbers.len();
+        self.numbers.extend(first as u16..(first + new.len()) as u16);
+        self.are_lists.extend(new.iter().map(is_list));
+    }
+
+    /// The entry at a place; none if it is a part of a list, or of a state that nobody knows.
+    pub(super) fn placed<'p>(&self, place: &'p [u8]) -> Option<Placed<'p>> {
+        let (group, number, key) = split_place(place);
+        let state = self.numbers.iter().position(|other| *other == number)?;
+        let (key, rest) = if self.are_lists[state] { field::split(key) } else { (Cow::Borrowed(key), &[][..]) };
+        rest.is_empty().then_some(Placed { group, state, key })
     }
 
     /// Reads what lies at a place; false if there is nothing, or the store has failed.
@@ -100,7 +130,7 @@ impl Below {
 
     /// Makes the place of an entry; false if the entry has to stay in memory.
     pub(super) fn set_place(&mut self, state: usize, group: u16, key: &[u8]) -> bool {
-        make_place(group, self.numbers[state], key, &mut self.place);
+        make_place(group, self.numbers[state], self.are_lists[state], key, &mut self.place);
         self.place.len() <= LONGEST_PLACE
     }
 
@@ -147,14 +177,38 @@ impl Below {
     }
 }
 
+/// Where a page of a list with parts has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageEnd {
+    /// The state and the slot of the list.
+    pub(super) slot: (usize, u32),
+    /// In front of a part that begins at this byte of the list,
+    pub(super) from: u32,
+    /// and before which it has so many elements that have not expired.
+    pub(super) passed: u32,
+}
+
+/// An entry as its place tells it.
+pub(super) struct Placed<'p> {
+    pub(super) group: u16,
+    pub(super) state: usize,
+    /// The key, or key and field.
+    pub(super) key: Cow<'p, [u8]>,
+}
+
+fn is_list(state: &StateDescriptor) -> bool {
+    state.kind == StateKind::List
+}
+
 /// Gives an entry a slot as it lies in the cold store.
 fn insert_cold(table: &mut Table, hashed: Hashed<'_>, group: u16, facts: Facts, value: &[u8]) -> u32 {
     let number = table.insert(hashed, group);
     table.change(number, |slot| {
         slot.set_value(value);
-        let Facts { written, saved, live, stored } = facts;
+        let Facts { written, saved, live, stored, .. } = facts;
         (slot.written, slot.saved, slot.live, slot.notes) = (written, saved, live, Notes::of_cold(written == 0, stored));
     });
+    table.set_parts(number, facts.parts);
     number
 }
 
@@ -180,9 +234,14 @@ impl KeyedState {
     /// The slot of an entry, wherever it lies; [`NONE`] if there is none.
     pub(super) fn look(&mut self, state: usize, hashed: Hashed<'_>, hash_of_key: u64) -> u32 {
         let table = &mut self.tables[state];
-        let mut found = [table.find(hashed).unwrap_or(NONE)];
+        let in_memory = table.find(hashed);
+        let mut found = [in_memory.unwrap_or(NONE)];
         if let Some(below) = &mut self.below {
             below.bring(state, table, self.max_parallelism, [(hashed, hash_of_key)].into_iter(), &mut found);
+            if in_memory.is_none() && found[0] != NONE {
+                // Nothing that the call at hand has done has to do with it.
+                self.shed_parts(state, found[0]);
+            }
         }
         found[0]
     }
@@ -235,10 +294,9 @@ impl KeyedState {
                 // Behind all entries.
                 return false;
             }
-            let (group, number, key) = split_place(place);
-            // Nothing lies there but entries of these states.
-            let Some(state) = below.state_of(number) else { return true };
-            let hashed = (hash_key(key), key);
+            // Parts are read when their list is joined.
+            let Some(Placed { group, state, key }) = below.placed(place) else { return true };
+            let hashed = (hash_key(&key), &*key);
             if tables[state].find(hashed).is_none() {
                 let (facts, value) = below.facts(place, laid);
                 insert_cold(&mut tables[state], hashed, group, facts, value);
@@ -246,7 +304,8 @@ impl KeyedState {
             true
         });
         below.settle(read);
-        below.fault.clone().map_or(Ok(()), Err)
+        self.join_lists();
+        self.fault().cloned().map_or(Ok(()), Err)
     }
 
     /// Takes up what a checkpoint holds, at a restore of state that may grow beyond memory: each entry once, as [`ChangeKind::Put`], in
@@ -264,20 +323,34 @@ impl KeyedState {
         source: impl FnOnce(&mut dyn FnMut(Change<'_>) -> Result<(), E>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut below = self.below.take().expect("whoever fills it has asked whether it is backed");
-        let Below { store, numbers, place, value, .. } = &mut *below;
+        let Below { store, numbers, are_lists, place, value, lists, part, .. } = &mut *below;
         let (mut source, mut read) = (Some(source), Ok(()));
         let filled = store.fill(&mut |take| {
             let Some(source) = source.take() else { return };
             read = source(&mut |change| {
-                make_place(change.group, change.state, change.key, place);
-                if place.len() <= LONGEST_PLACE {
-                    Facts::of_saved(true, change.value).lay(change.value, value);
+                // Whoever numbers them knows the same states.
+                let state = numbers.iter().position(|number| *number == change.state).unwrap_or_default();
+                make_place(change.group, change.state, are_lists[state], change.key, place);
+                if place.len() > LONGEST_PLACE {
+                    self.restore(Change { state: state as u16, ..change });
+                    return Ok(());
+                }
+                if !are_lists[state] || change.value.len() < *part {
+                    Facts::of_saved(true, change.value, None).lay(change.value, value);
                     return Ok(take(place, value)?);
                 }
-                let state = numbers.iter().position(|number| *number == change.state);
-                // Whoever numbers them knows the same states.
-                self.restore(Change { state: state.unwrap_or_default() as u16, ..change });
-                Ok(())
+                *lists += 1;
+                let (mut parts, mut pieces) = (Parts::none(*lists), Vec::new());
+                let mortal = self.tables[state].ttl.is_some();
+                let cut = parts.cut(change.value, change.value.len(), *part, mortal, |at, piece| {
+                    pieces.push((at, piece));
+                    Ok::<(), E>(())
+                })?;
+                let tail = &change.value[cut..];
+                Facts::of_saved(true, tail, Some(parts)).lay(tail, value);
+                take(place, value)?;
+                let prefix = prefix(place, parts.list);
+                Ok(pieces.into_iter().try_for_each(|(at, piece)| take(&part_place(&prefix, at), piece))?)
             });
         });
         below.filled = true;

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::tests::states;
 use super::*;
@@ -15,6 +17,8 @@ pub(crate) struct Shelf {
     noted: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// After so many commits and reads it fails.
     fails_after: Option<Cell<usize>>,
+    /// Bytes of what was read.
+    read: Arc<AtomicUsize>,
 }
 
 impl Shelf {
@@ -42,6 +46,7 @@ impl Cold for Shelf {
         let found = self.entries.get(place);
         value.clear();
         found.iter().for_each(|found| value.extend_from_slice(found));
+        self.read.fetch_add(value.len(), Relaxed);
         Ok(found.is_some())
     }
 
@@ -72,7 +77,10 @@ impl Cold for Shelf {
         assert!(self.noted.is_empty(), "nothing is read before what was noted is written");
         self.fail()?;
         let range = (Bound::Included(from), Bound::Unbounded);
-        self.entries.range::<[u8], _>(range).all(|(place, value)| visit(place, value));
+        self.entries.range::<[u8], _>(range).all(|(place, value)| {
+            self.read.fetch_add(value.len(), Relaxed);
+            visit(place, value)
+        });
         Ok(())
     }
 
@@ -91,6 +99,9 @@ impl Cold for Shelf {
 }
 
 const VALUE: usize = 0;
+const LIST: usize = 1;
+const MAP: usize = 2;
+const LIST_WRITE: usize = 4;
 
 fn call(keys: &[Vec<u8>]) -> Batch {
     let hashes = keys.iter().map(|key| hash_key(key)).collect();
@@ -210,5 +221,162 @@ fn after_the_store_has_failed_nothing_is_done_any_more_but_to_say_so() {
         }
         assert_eq!(state.fault(), Some(&ColdFault("the shelf has broken".into())), "{uses}");
         assert!(passed <= uses + 1);
+    }
+}
+
+const ELEMENT: usize = 100;
+
+/// Appends an element to the list of each key of a call.
+fn append(state: &mut KeyedState, at: usize, call: &Batch, number: u32) {
+    let which: Vec<u32> = (0..call.keys.len() as u32).collect();
+    let elements: Column = which.iter().map(|_| element(number)).collect();
+    state.list_append(at, call, &which, &elements.ends, &elements.bytes).unwrap();
+    state.commit();
+    state.evict();
+}
+
+fn element(number: u32) -> Vec<u8> {
+    number.to_be_bytes().repeat(ELEMENT / 4)
+}
+
+/// Reads the list of the first key page by page, in one call.
+fn read_list(state: &mut KeyedState, at: usize, call: &Batch) -> Vec<Vec<u8>> {
+    let mut read = Vec::new();
+    loop {
+        let mut page = Column::default();
+        state.list_read(at, call, 0, read.len() as u32, 10_000, &mut page);
+        if page.is_empty() {
+            state.commit();
+            state.evict();
+            return read;
+        }
+        read.extend(page.iter().map(<[u8]>::to_vec));
+    }
+}
+
+fn memory(state: &KeyedState) -> usize {
+    state.tables.iter().map(table::Table::memory).sum()
+}
+
+#[test]
+fn whoever_appends_to_a_list_reads_its_tail_only_and_whoever_reads_it_reads_it_once_in_parts() {
+    const ELEMENTS: u32 = 20_000;
+    const BOUND: usize = 50_000;
+    let (call, read) = (call(&[b"long".to_vec()]), Arc::new(AtomicUsize::new(0)));
+    // Whether or not it stays in memory from one call to the next.
+    for bound in [0, BOUND] {
+        let shelf = Shelf { read: Arc::clone(&read), ..Shelf::default() };
+        let mut state = KeyedState::over(states(), 128, Box::new(shelf), bound);
+        let mut saved = 0;
+        for number in 0..ELEMENTS {
+            read.store(0, Relaxed);
+            append(&mut state, LIST, &call, number);
+            let read = read.load(Relaxed);
+            assert!(read < parts::PART + 100, "{read} bytes for element {number}");
+            assert!(memory(&state) <= bound + bound / 8);
+            if number % 100 == 0 {
+                // What is saved are the new elements.
+                state.freeze();
+                while state.is_freezing() {
+                    saved += state.advance(100).map_or(0, |slice| slice.changes.bytes());
+                }
+            }
+        }
+        let length = ELEMENTS as usize * (ELEMENT + 1);
+        assert!(saved < length + length / 10, "{saved}");
+        assert!(read_list(&mut state, LIST, &call).into_iter().eq((0..ELEMENTS).map(element)));
+        let read = read.load(Relaxed);
+        assert!(read < 2 * length, "{read} bytes for {length}");
+        assert!(memory(&state) <= bound + bound / 8, "reading it takes none");
+    }
+}
+
+#[test]
+fn a_list_that_is_replaced_removed_or_has_expired_leaves_nothing_below() {
+    let call = call(&[b"one".to_vec(), b"other".to_vec()]);
+    for end in 0..4 {
+        let mut state = KeyedState::over(states(), 128, Box::new(Shelf::default()), 0);
+        let at = if end == 3 { LIST_WRITE } else { LIST };
+        (0..10_000).for_each(|number| append(&mut state, at, &call, number));
+        snapshot(&mut state);
+        let ends: Column = [element(7)].iter().map(Vec::as_slice).collect();
+        match end {
+            0 => state.clear(at, &call, &[0, 1]),
+            1 => [0, 1].into_iter().for_each(|key| state.list_replace(at, &call, key, &ends.ends, &ends.bytes)),
+            2 => {
+                // What is undone has not happened.
+                state.clear(at, &call, &[0, 1]);
+                state.undo();
+                (0..1000).for_each(|_| state.evict());
+                assert_eq!(read_list(&mut state, at, &call).len(), 10_000);
+                state.clear(at, &call, &[0, 1]);
+            }
+            _ => state.begin(1 << 40),
+        }
+        state.commit();
+        snapshot(&mut state);
+        for _ in 0..1000 {
+            state.sweep();
+            state.evict();
+        }
+        let left = state.usage().unwrap().bytes_on_disk;
+        assert!(left < 1000, "{left} bytes");
+    }
+}
+
+#[test]
+fn of_a_list_whose_elements_expire_little_more_lies_below_than_lives() {
+    let call = call(&[b"one".to_vec()]);
+    for bound in [0, 20_000] {
+        let mut state = KeyedState::over(states(), 128, Box::new(Shelf::default()), bound);
+        let mut most = 0;
+        // Time goes by so slowly that a thousand live at once.
+        for number in 0..20_000 {
+            state.begin(i64::from(number / 20));
+            append(&mut state, LIST_WRITE, &call, number);
+            state.sweep();
+            if number % 1000 == 0 {
+                snapshot(&mut state);
+            }
+            most = most.max(state.usage().unwrap().bytes_on_disk);
+        }
+        let living = 1000 * (ELEMENT as u64 + 9);
+        assert!(most < 2 * living, "{most}");
+        let expected = (19_000..20_000).map(element);
+        assert!(read_list(&mut state, LIST_WRITE, &call).into_iter().eq(expected));
+    }
+}
+
+#[test]
+fn a_call_that_removes_more_of_a_map_than_it_may_leaves_off_in_the_midst_of_it() {
+    const MOST: usize = 10_000;
+    const FIELDS: u32 = 5000;
+    let call = call(&[b"key".to_vec()]);
+    let (keys, names): (Vec<u32>, Column) =
+        ((0..FIELDS).map(|_| 0).collect(), (0..FIELDS).map(u32::to_be_bytes).collect::<Vec<_>>().iter().map(|name| &name[..]).collect());
+    let fields = Fields { keys: &keys, ends: &names.ends, bytes: &names.bytes };
+    let values: Column = (0..FIELDS).map(element).collect::<Vec<_>>().iter().map(Vec::as_slice).collect();
+    let clear = |state: &mut KeyedState| state.clear(MAP, &call, &[0]);
+    let remove = |state: &mut KeyedState| state.map_remove(MAP, &call, fields);
+    let removals: [&dyn Fn(&mut KeyedState); 2] = [&clear, &remove];
+    for mut state in [KeyedState::new(states(), 128), KeyedState::over(states(), 128, Box::new(Shelf::default()), 0)] {
+        state.map_put(MAP, &call, fields, &values.ends, &values.bytes);
+        state.commit();
+        state.evict();
+        state.limit_taken(MOST);
+        for remove in removals {
+            let in_memory = state.entries();
+            state.begin(0);
+            remove(&mut state);
+            let taken = state.take_taken();
+            assert!((MOST + 1..=MOST + ELEMENT + PER_VALUE).contains(&taken), "{taken} bytes");
+            assert!(state.entries() < in_memory + 1000, "no more of it is brought into memory");
+            state.undo();
+            let mut cells = Cells::default();
+            state.map_get(MAP, &call, fields, 0..FIELDS as usize, &mut cells);
+            assert_eq!(cells.values, values);
+            state.commit();
+            state.evict();
+        }
     }
 }

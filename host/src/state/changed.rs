@@ -5,9 +5,8 @@
 //! Of a snapshot that waits, what was saved because it is about to change again goes there as well when it becomes too much for memory: as
 //! changes, in the same list.
 
-use super::below::Below;
+use super::below::{Below, Placed};
 use super::change::{Change, ChangeKind};
-use super::cold::split_place;
 use super::facts::Facts;
 use super::freeze::{Freezer, Frozen, SLICE_BYTES, change_of, pass};
 use super::table::{Mark, Table};
@@ -48,7 +47,7 @@ impl Below {
         let (facts, value) = Facts::split(laid);
         let Handed { mark, at, again } = &self.handed;
         let is_handed = facts.written <= *mark || (facts.written == mark + 1 && !again && at.get(HEAD..).is_some_and(|at| place <= at));
-        if facts.written != 0 && is_handed { (Facts::of_saved(facts.live, value), value) } else { (facts, value) }
+        if facts.written != 0 && is_handed { (Facts::of_saved(facts.live, value, facts.parts), value) } else { (facts, value) }
     }
 
     /// Lists the entry at [`Below::place`] as written before the barrier `mark`,
@@ -64,9 +63,8 @@ impl Below {
     /// Whether the list names an entry in vain. `place` is one in the list.
     pub(super) fn is_idle(&mut self, place: &[u8], tables: &[Table]) -> bool {
         let Some((mark, entry)) = split_listed(place).filter(|_| self.fault.is_none()) else { return false };
-        let (_, number, key) = split_place(entry);
-        let Some(state) = self.state_of(number) else { return false };
-        if let Some(slot) = tables[state].find((hash_key(key), key)) {
+        let Some(Placed { state, key, .. }) = self.placed(entry) else { return false };
+        if let Some(slot) = tables[state].find((hash_key(&key), &key)) {
             return tables[state].slots[slot as usize].written != mark;
         }
         !(self.read(entry) && Facts::split(&self.value).0.written == mark)
@@ -143,9 +141,8 @@ impl Below {
     /// which nothing need lie below any more.
     fn hand_over_one(&mut self, frozen: &mut Frozen, place: &[u8], change: &[u8], tables: &mut [Table]) -> bool {
         let entry = &place[HEAD..];
-        let (group, number, key) = split_place(entry);
-        let Some(state) = self.state_of(number) else { return false };
-        let table = &mut tables[state];
+        let Some(Placed { group, state, key }) = self.placed(entry) else { return false };
+        let (table, key) = (&mut tables[state], &*key);
         // Descriptors have far fewer states than a u16 counts.
         let (kind, state) = (table.kind, state as u16);
         if let Some((&kind, value)) = change.split_first() {
@@ -154,16 +151,20 @@ impl Below {
             return false;
         }
         if let Some(slot) = table.find((hash_key(key), key)) {
-            pass(table, slot, frozen.mark, usize::from(state), &mut frozen.changes);
+            pass(table, slot, frozen.mark, usize::from(state), Some(self), &mut frozen.changes);
             return false;
         }
         let is_found = self.read(entry);
-        let (facts, value) = Facts::split(&self.value);
-        if !is_found || facts.written != frozen.mark {
-            return false;
+        let laid = std::mem::take(&mut self.value);
+        let (facts, value) = Facts::split(&laid);
+        let is_meant = is_found && facts.written == frozen.mark;
+        if is_meant {
+            let join = |from, tail: &[u8]| facts.parts.map(|parts| self.join(entry, parts, from, tail)).unwrap_or_default();
+            let change = change_of(kind, facts, value, join);
+            change.into_iter().for_each(|(kind, value)| frozen.changes.push(Change { group, state, kind, key, value: &value }));
         }
-        let change = change_of(kind, facts, value);
-        change.into_iter().for_each(|(kind, value)| frozen.changes.push(Change { group, state, kind, key, value }));
-        !facts.live
+        let is_gone = is_meant && !facts.live;
+        self.value = laid;
+        is_gone
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::field;
+
 /// A sorted store of entries for one subtask, begun empty and forgotten at its end: what must survive is in snapshots. It need not
 /// survive anything itself.
 pub trait Cold: fmt::Debug + Send {
@@ -58,16 +60,21 @@ pub const LONGEST_PLACE: usize = 60_000;
 /// Bytes of a place before the entry's key.
 pub(super) const HEAD: usize = 4;
 
-/// Makes the place of an entry: key group, number of the state and key, so that places have the order of state files.
+/// Makes the place of an entry: key group, number of the state and key, so that places have the order of state files. The key of a list is
+/// escaped and ended, as that of a map's entry is: so the list's parts stand behind it, and before any other list.
 #[inline]
-pub(super) fn make_place(group: u16, number: u16, key: &[u8], place: &mut Vec<u8>) {
+pub(super) fn make_place(group: u16, number: u16, is_list: bool, key: &[u8], place: &mut Vec<u8>) {
     place.clear();
     place.extend_from_slice(&group.to_be_bytes());
     place.extend_from_slice(&number.to_be_bytes());
-    place.extend_from_slice(key);
+    if is_list {
+        field::push_key(key, place);
+    } else {
+        place.extend_from_slice(key);
+    }
 }
 
-/// The key group, the number of the state and the key at a place.
+/// The key group, the number of the state and the rest of a place.
 pub(super) fn split_place(place: &[u8]) -> (u16, u16, &[u8]) {
     match *place {
         [a, b, c, d, ref key @ ..] => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), key),

@@ -4,7 +4,8 @@
 use super::KeyedState;
 use super::below::Below;
 use super::facts::Facts;
-use super::table::{PER_SLOT, Slot, Table};
+use super::table::{PER_SLOT, Table};
+use crate::plan::StateKind;
 
 /// Slots that evictions may look at for each one by which memory has grown.
 const LOOKS: usize = 8;
@@ -25,23 +26,28 @@ impl KeyedState {
         {
             self.tables.iter_mut().for_each(|table| table.tidy(self.mark));
             below.spill(&mut self.freezer);
+            below.disown(&mut self.tables);
             below.evict(&mut self.tables);
+            below.clear_away();
         }
     }
 
     /// Has the cold store hold everything that it can, as it is now. What is in memory stays there.
     pub(super) fn write_back(&mut self) {
+        debug_assert!(!self.is_dirty(), "lists are cut between calls");
         let Some(below) = &mut self.below else { return };
+        below.disown(&mut self.tables);
         for (state, table) in self.tables.iter_mut().enumerate() {
-            for chunk in table.slots.chunks_mut(TOGETHER) {
-                if below.fault.is_some() {
-                    return;
+            for number in 0..table.slots.len() {
+                // What can't lie there stays in memory anyway.
+                below.copy(state, table, number as u32);
+                if number % TOGETHER == TOGETHER - 1 {
+                    below.commit();
                 }
-                for slot in chunk {
-                    // What can't lie there stays in memory anyway.
-                    below.copy(state, slot);
-                }
-                below.commit();
+            }
+            below.commit();
+            if below.fault.is_some() {
+                return;
             }
         }
     }
@@ -80,16 +86,18 @@ impl Below {
         }
         self.looks -= 1;
         let is_far = self.left > self.bound + self.bound / FAR;
-        if (slot.notes.take_used() && !is_far) || !self.copy(state, slot) {
+        if (slot.notes.take_used() && !is_far) || !self.copy(state, table, number as u32) {
             return;
         }
+        let slot = &mut table.slots[number];
         (slot.live, slot.written) = (false, 0);
         // Slot numbers are u32.
         table.give_up(number as u32);
     }
 
     /// Has the cold store hold what a slot does; false if it can't.
-    fn copy(&mut self, state: usize, slot: &mut Slot) -> bool {
+    fn copy(&mut self, state: usize, table: &mut Table, number: u32) -> bool {
+        let slot = &table.slots[number as usize];
         // Of what is gone only a snapshot need hear that holds something of it.
         let is_needed = slot.live || (slot.written != 0 && slot.notes.is_stored());
         if slot.notes.is_same_below() || (!is_needed && !slot.notes.is_below()) {
@@ -100,7 +108,12 @@ impl Below {
         }
         let is_listed = slot.written != 0 && slot.notes.is_listed();
         if is_needed {
-            Facts::of(slot).lay(slot.value(), &mut self.value);
+            if slot.live && table.kind == StateKind::List {
+                self.cut(table, number);
+            }
+            let facts = Facts::of(table, number);
+            let slot = &mut table.slots[number as usize];
+            facts.lay(slot.value(), &mut self.value);
             self.store.put(&self.place, &self.value);
             slot.notes.copied(slot.written == 0);
             self.filled = true;
@@ -113,7 +126,7 @@ impl Below {
                 self.unlist(slot.written);
             }
             self.store.remove(&self.place);
-            slot.notes.gone_below();
+            table.slots[number as usize].notes.gone_below();
         }
         true
     }

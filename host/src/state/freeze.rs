@@ -5,12 +5,14 @@
 //! serialised first (copy on write, where the copy is the snapshot itself), into the snapshot of the barrier it was written before.
 //! What has left memory before its turn follows after the list (`changed`).
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::below::Below;
 use super::change::{Change, ChangeKind, Changes};
 use super::facts::Facts;
-use super::table::{Mark, Slot, Table};
+use super::table::{Mark, Table};
+use super::written::Written;
 use crate::plan::StateKind;
 
 /// Snapshots whose lists are not yet serialised, oldest first.
@@ -22,9 +24,9 @@ pub(super) struct Freezer {
 #[derive(Debug)]
 pub(super) struct Frozen {
     pub(super) mark: Mark,
-    /// For each table its list.
-    lists: Vec<Vec<u32>>,
-    /// How far the slices are: table, place in its list.
+    /// For each table what is left of its list.
+    lists: Vec<Written>,
+    /// How far the slices are: table, place in the first piece of its list.
     at: (usize, usize),
     pub(super) changes: Changes,
     /// Parts that became large while entries were saved; to be handed over first.
@@ -48,8 +50,9 @@ pub(super) const SLICE_BYTES: usize = 256 << 10;
 /// So many slots are looked at before the first of them has its turn, so that memory is waited for once and not for each of them.
 const AHEAD: usize = 32;
 
-/// A part to which a single call adds without end, by writing to many large entries, is closed at this many bytes.
-const PART_BYTES: usize = 64 << 20;
+/// A part to which calls add faster than it is handed over, by writing to large entries, is closed at this many bytes, beyond which it would
+/// take long to grow.
+const PART_BYTES: usize = 4 << 20;
 
 impl Freezer {
     /// Takes over what was written before the barrier `mark`.
@@ -66,11 +69,11 @@ impl Freezer {
 
     /// Serialises a slot that is in the list of a waiting snapshot and is about to change.
     #[inline(never)]
-    pub(super) fn save(&mut self, state: usize, kind: StateKind, slot: &mut Slot) {
+    pub(super) fn save(&mut self, state: usize, table: &mut Table, number: u32, below: Option<&mut Below>) {
         // Marks of waiting snapshots are consecutive.
         let first = self.frozen.front().expect("a slot with an old mark is in a waiting snapshot").mark;
-        let frozen = &mut self.frozen[(slot.written - first) as usize];
-        serialize(state, kind, slot, &mut frozen.changes);
+        let frozen = &mut self.frozen[(table.slots[number as usize].written - first) as usize];
+        serialize(state, table, number, below, &mut frozen.changes);
         if frozen.changes.bytes() >= PART_BYTES {
             frozen.full.push(std::mem::take(&mut frozen.changes));
         }
@@ -94,12 +97,12 @@ impl Freezer {
     }
 
     /// Serialises up to `entries` more entries of the oldest waiting snapshot. Returns a part of it when there is enough, or the rest.
-    pub(super) fn advance(&mut self, entries: usize, tables: &mut [Table], below: Option<&mut Below>) -> Option<Slice> {
+    pub(super) fn advance(&mut self, entries: usize, tables: &mut [Table], mut below: Option<&mut Below>) -> Option<Slice> {
         let frozen = self.frozen.front_mut()?;
         if let Some(changes) = frozen.full.pop() {
             return Some(Slice { changes, last: false });
         }
-        let left = frozen.pass_slots(entries, tables);
+        let left = frozen.pass_slots(entries, tables, below.as_deref_mut());
         let mut last = frozen.at.0 == frozen.lists.len();
         if let (true, Some(below)) = (last, below) {
             last = below.hand_over(frozen, left, tables);
@@ -117,30 +120,35 @@ impl Freezer {
 
 impl Frozen {
     /// Serialises up to `entries` more slots; returns how many fewer they were.
-    fn pass_slots(&mut self, mut entries: usize, tables: &mut [Table]) -> usize {
-        while self.at.0 < self.lists.len() {
-            let (state, from) = self.at;
-            let list = &self.lists[state];
-            let mut to = from;
-            while to < list.len() && entries > 0 && self.changes.bytes() < SLICE_BYTES {
-                let next = &list[to..list.len().min(to + AHEAD.min(entries))];
-                let mut waits = [false; AHEAD];
-                for (waits, &number) in waits.iter_mut().zip(next) {
-                    *waits = tables[state].slots[number as usize].written == self.mark;
-                }
-                for (waits, &number) in waits.into_iter().zip(next) {
-                    if self.changes.bytes() >= SLICE_BYTES {
-                        break;
-                    }
-                    if waits {
-                        pass(&mut tables[state], number, self.mark, state, &mut self.changes);
-                    }
-                    (to, entries) = (to + 1, entries - 1);
-                }
+    fn pass_slots(&mut self, mut entries: usize, tables: &mut [Table], mut below: Option<&mut Below>) -> usize {
+        while let (state, from) = self.at
+            && let Some(list) = self.lists.get_mut(state)
+        {
+            let Some(piece) = list.first() else {
+                self.at = (state + 1, 0);
+                continue;
+            };
+            if from == piece.len() {
+                list.give_back();
+                self.at = (state, 0);
+                continue;
             }
-            self.at = if to == list.len() { (state + 1, 0) } else { (state, to) };
-            if to < list.len() {
+            if entries == 0 || self.changes.bytes() >= SLICE_BYTES {
                 break;
+            }
+            let next = &piece[from..piece.len().min(from + AHEAD.min(entries))];
+            let mut waits = [false; AHEAD];
+            for (waits, &number) in waits.iter_mut().zip(next) {
+                *waits = tables[state].slots[number as usize].written == self.mark;
+            }
+            for (waits, &number) in waits.into_iter().zip(next) {
+                if self.changes.bytes() >= SLICE_BYTES {
+                    break;
+                }
+                if waits {
+                    pass(&mut tables[state], number, self.mark, state, below.as_deref_mut(), &mut self.changes);
+                }
+                (self.at.1, entries) = (self.at.1 + 1, entries - 1);
             }
         }
         entries
@@ -149,35 +157,53 @@ impl Frozen {
 
 /// A slot's turn in the list of snapshot `mark`: serialised unless that has happened (it may be in the list twice), then clean; gone if
 /// it was a deletion.
-pub(super) fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, changes: &mut Changes) {
-    let slot = &mut table.slots[number as usize];
-    if slot.written != mark {
+pub(super) fn pass(table: &mut Table, number: u32, mark: Mark, state: usize, below: Option<&mut Below>, changes: &mut Changes) {
+    if table.slots[number as usize].written != mark {
         return;
     }
-    serialize(state, table.kind, slot, changes);
+    serialize(state, table, number, below, changes);
+    let slot = &mut table.slots[number as usize];
     slot.written = 0;
     if !slot.live {
         table.release(number);
     }
 }
 
-fn serialize(state: usize, kind: StateKind, slot: &mut Slot, changes: &mut Changes) {
-    let Some((kind, value)) = change_of(kind, Facts::of(slot), slot.value()) else { return };
+fn serialize(state: usize, table: &mut Table, number: u32, below: Option<&mut Below>, changes: &mut Changes) {
+    let (facts, slot) = (Facts::of(table, number), &table.slots[number as usize]);
+    let join = |from, tail: &[u8]| {
+        let (below, parts) = below.zip(facts.parts).expect("parts lie below");
+        below.join_at(state, slot.group, slot.key(), parts, from, tail)
+    };
+    let Some((kind, value)) = change_of(table.kind, facts, slot.value(), join) else { return };
     // Descriptors have far fewer states than a u16 counts.
-    changes.push(Change { group: slot.group, state: state as u16, kind, key: slot.key(), value });
+    changes.push(Change { group: slot.group, state: state as u16, kind, key: slot.key(), value: &value });
+    // Values come out of columns; lists have a limit of their own.
+    let length = table.length(number) as u32;
+    let slot = &mut table.slots[number as usize];
     slot.notes.set_stored(slot.live);
     if slot.live {
-        // Values come out of columns; lists have a limit of their own.
-        slot.saved = slot.value().len() as u32;
+        slot.saved = length;
     }
 }
 
-/// What a snapshot is to say of an entry; none if it came and went between two barriers.
+/// What a snapshot is to say of an entry; none if it came and went between two barriers. `join` gets what of a list lies in parts, from a
+/// byte on, and its tail behind it.
 #[inline]
-pub(super) fn change_of(kind: StateKind, facts: Facts, value: &[u8]) -> Option<(ChangeKind, &[u8])> {
-    match (facts.live, kind) {
-        (false, _) => facts.stored.then_some((ChangeKind::Delete, &[])),
-        (true, StateKind::List) if facts.saved > 0 => Some((ChangeKind::Append, value.get(facts.saved as usize..).unwrap_or_default())),
-        (true, _) => Some((ChangeKind::Put, value)),
+pub(super) fn change_of<'v>(
+    kind: StateKind,
+    facts: Facts,
+    value: &'v [u8],
+    join: impl FnOnce(u32, &[u8]) -> Vec<u8>,
+) -> Option<(ChangeKind, Cow<'v, [u8]>)> {
+    if !facts.live {
+        return facts.stored.then_some((ChangeKind::Delete, Cow::default()));
     }
+    let is_appended = kind == StateKind::List && facts.saved > 0;
+    let (kind, from) = if is_appended { (ChangeKind::Append, facts.saved) } else { (ChangeKind::Put, 0) };
+    let in_parts = facts.parts.map_or(0, |parts| parts.bytes);
+    if from < in_parts {
+        return Some((kind, join(from, value).into()));
+    }
+    Some((kind, value.get((from - in_parts) as usize..).unwrap_or_default().into()))
 }

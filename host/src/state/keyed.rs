@@ -72,10 +72,7 @@ impl KeyedState {
         debug_assert!(!self.is_dirty(), "components change between calls");
         let new = states.get(self.tables.len()..).unwrap_or_default();
         self.tables.extend(new.iter().map(Table::new));
-        if let Some(below) = &mut self.below {
-            // What lies there keeps its number; only a fill needs the order of names. Descriptors have far fewer states than a u16 counts.
-            below.numbers.extend(below.numbers.len() as u16..self.tables.len() as u16);
-        }
+        self.below.iter_mut().for_each(|below| below.add_states(new));
         // No call has seen anything expire that has not by then.
         let now = now.max(self.now);
         for (table, state) in self.tables.iter_mut().zip(states) {
@@ -162,7 +159,7 @@ impl KeyedState {
         self.before_write(state, number);
         let slot = &mut self.tables[state].slots[number as usize];
         self.taken += slot.value().len() + PER_VALUE;
-        self.undo.replacing(state, number, slot);
+        self.undo.replacing(state, number, slot, None);
         slot.value_mut()[..STAMP].copy_from_slice(&stamp);
     }
 
@@ -199,14 +196,19 @@ impl KeyedState {
 
     /// The call succeeded: what it wrote stays.
     pub fn commit(&mut self) {
-        self.undo.forget();
-        self.tables.iter_mut().for_each(Table::end);
+        self.undo.forget(&mut self.tables);
+        self.end();
     }
 
     /// The call failed: takes back everything written since the last commit or undo.
     pub fn undo(&mut self) {
         self.undo.play_back(&mut self.tables);
+        self.end();
+    }
+
+    fn end(&mut self) {
         self.tables.iter_mut().for_each(Table::end);
+        self.below.iter_mut().for_each(|below| below.page = None);
     }
 
     /// Whether the call at hand has written anything.
@@ -321,8 +323,9 @@ impl KeyedState {
             return;
         }
         if slot.written != 0 {
-            self.freezer.save(state, table.kind, slot);
+            self.freezer.save(state, table, number, self.below.as_deref_mut());
         }
+        let slot = &mut table.slots[number as usize];
         slot.written = self.mark;
         slot.notes.changing();
         table.written.push(number);
@@ -332,8 +335,9 @@ impl KeyedState {
     pub(super) fn replace(&mut self, state: usize, number: u32, live: bool, stamp: Option<&Stamp>, value: &[u8]) {
         self.before_write(state, number);
         let table = &mut self.tables[state];
+        let parts = table.take_parts(number);
         let slot = &mut table.slots[number as usize];
-        self.undo.replacing(state, number, slot);
+        self.undo.replacing(state, number, slot, parts);
         (slot.live, slot.saved) = (live, 0);
         if stamp.is_none() && slot.overwrite_value(value) {
             return;
@@ -348,9 +352,9 @@ impl KeyedState {
     }
 
     pub(super) fn remove(&mut self, state: usize, number: u32) {
-        let slot = &self.tables[state].slots[number as usize];
-        if slot.live {
-            self.taken += slot.value().len() + PER_VALUE;
+        let table = &self.tables[state];
+        if table.slots[number as usize].live {
+            self.taken += table.length(number) + PER_VALUE;
             self.replace(state, number, false, None, &[]);
         }
     }

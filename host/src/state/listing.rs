@@ -11,7 +11,6 @@ use super::cold::split_place;
 use super::field;
 use super::index::Index;
 use super::table::Table;
-use super::ttl;
 use crate::plan::StateKind;
 use crate::record::{Batch, hash_key};
 
@@ -80,15 +79,15 @@ impl KeyedState {
         let mut group = keys.others.first_key_value().map(|(group, _)| *group);
         let mut found = BTreeSet::new();
         let mut visit = |place: &[u8], laid: &[u8]| {
-            let (at, number, entry) = split_place(place);
+            let (at, ..) = split_place(place);
             if split_listed(place).is_some() || group.is_some_and(|group| group < at) {
                 return false;
             }
             group = Some(at);
-            let (facts, value) = below.facts(place, laid);
-            let table = below.state_of(number).filter(|_| facts.live).map(|state| &self.tables[state]);
-            if let Some(table) = table.filter(|table| table.ttl.is_none_or(|ttl| !ttl::is_expired(table.kind, value, ttl, self.now))) {
-                let key = key_of(table, entry);
+            let Some(placed) = below.placed(place) else { return true };
+            let (table, (facts, value)) = (&self.tables[placed.state], below.facts(place, laid));
+            if facts.live && !facts.is_expired(table.kind, value, table.ttl, self.now) {
+                let key = key_of(table, &placed.key);
                 if !found.contains(&*key) {
                     found.insert(key.into_owned());
                 }

@@ -197,7 +197,8 @@ impl KeyedState {
         }
     }
 
-    /// Looks for entries, and has `work` deal with what was found: the index of the first field, the entries, and their slots.
+    /// Looks for entries, and has `work` deal with what was found: the index of the first field, the entries, and their slots. Leaves off when
+    /// the call has to be undone.
     fn find_entries(
         &mut self,
         state: usize,
@@ -209,7 +210,7 @@ impl KeyedState {
         let mut entries = std::mem::take(&mut self.entries);
         let mut found = std::mem::take(&mut self.found);
         let mut start = within.start;
-        while start < within.end {
+        while start < within.end && self.taken <= self.most_taken {
             let end = entries.fill(call, fields, start..within.end);
             let KeyedState { tables, below, max_parallelism, .. } = self;
             let table = &mut tables[state];

@@ -20,6 +20,7 @@ mod lists;
 mod maps;
 mod notes;
 mod operator;
+mod parts;
 mod rewrite;
 mod subtask;
 mod sweep;
@@ -29,6 +30,7 @@ pub(crate) mod tests;
 mod ttl;
 mod undo;
 mod usage;
+mod written;
 
 pub use broadcast::{BroadcastMap, BroadcastState, Maps};
 pub use change::{Change, ChangeKind, Changes};

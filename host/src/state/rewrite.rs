@@ -4,6 +4,7 @@
 use super::lists::{LONGEST_LIST, ListTooLong};
 use super::table::Table;
 use super::ttl::{self, STAMP};
+use super::written::Written;
 use super::{KeyedState, SubtaskState, list};
 use crate::plan::StateKind;
 use crate::record::Column;
@@ -115,7 +116,7 @@ impl KeyedState {
     fn save_anew(&mut self) {
         debug_assert!(!self.is_freezing(), "what waits would be forgotten");
         for table in &mut self.tables {
-            table.written.clear();
+            table.written = Written::default();
             for (number, slot) in (0u32..).zip(&mut table.slots).filter(|(_, slot)| slot.live) {
                 (slot.written, slot.saved) = (self.mark, 0);
                 slot.notes.set_stored(false);

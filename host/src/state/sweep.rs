@@ -3,8 +3,10 @@
 //! last. So a slot of which a snapshot holds something waits until the last value is in one, too.
 
 use super::KeyedState;
+use super::below::Placed;
 use super::changed::split_listed;
-use super::cold::split_place;
+use super::parts::prefix;
+use super::table::Slot;
 use super::ttl;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
 use crate::record::hash_key;
@@ -20,6 +22,10 @@ const WORTH_IT: usize = 4;
 const SWEEPS_BELOW: usize = 64;
 /// and then at so many entries for each of them.
 const LOOKS_BELOW: usize = 16;
+/// Bytes there that count as one more.
+const BYTES_PER_LOOK: usize = 1 << 10;
+/// Lists that then lose what has expired at their beginning.
+const AGED: usize = 4;
 
 /// Where the sweep is.
 #[derive(Debug, Default)]
@@ -78,25 +84,33 @@ impl KeyedState {
             return;
         }
         let (mut looks, mut next, mut vain, mut listed) = (SWEEPS_BELOW * LOOKS_BELOW, Vec::new(), Vec::new(), Vec::new());
+        let (mut aged, mut disowned) = (Vec::new(), Vec::new());
         let read = below.store.range(&below.swept.0, &mut |place, laid| {
             if looks == 0 {
                 next = place.to_vec();
                 return false;
             }
-            looks -= 1;
+            looks = looks.saturating_sub(1 + laid.len() / BYTES_PER_LOOK);
             if split_listed(place).is_some() {
                 // A change that stands there itself is needed.
                 listed.extend(laid.is_empty().then(|| place.to_vec()));
                 return true;
             }
-            let (_, number, key) = split_place(place);
-            let Some(table) = below.state_of(number).map(|state| &self.tables[state]) else { return true };
-            let (facts, value) = below.facts(place, laid);
-            let is_expired = facts.live && table.ttl.is_some_and(|ttl| ttl::is_expired(table.kind, value, ttl, self.now));
-            let is_needed = facts.written != 0 && facts.stored;
+            let Some(Placed { state, key, .. }) = below.placed(place) else { return true };
+            let (table, (facts, value)) = (&self.tables[state], below.facts(place, laid));
+            let Some(ttl) = table.ttl.filter(|_| facts.live) else { return true };
+            let is_expired = facts.is_expired(table.kind, value, Some(ttl), self.now);
+            let is_aged = !is_expired && facts.parts.is_some_and(|parts| ttl::is_past(parts.first, ttl, self.now));
+            let is_vain = is_expired && !(facts.written != 0 && facts.stored);
             // Of what is in memory as well, memory knows better.
-            if is_expired && !is_needed && table.find((hash_key(key), key)).is_none() {
+            if (!is_vain && !is_aged) || table.find((hash_key(&key), &key)).is_some() {
+                return true;
+            }
+            if is_vain {
+                disowned.extend(facts.parts.map(|parts| prefix(place, parts.list)));
                 vain.push(place.to_vec());
+            } else if aged.len() < AGED {
+                aged.push((state, key.into_owned()));
             }
             true
         });
@@ -104,7 +118,13 @@ impl KeyedState {
         below.settle(read);
         vain.extend(listed.into_iter().filter(|place| below.is_idle(place, &self.tables)));
         vain.iter().for_each(|place| below.store.remove(place));
+        below.disowned.extend(disowned);
         below.commit();
+        for (state, key) in aged {
+            let hash = hash_key(&key);
+            // Whatever comes into memory leaves behind what has expired.
+            self.look(state, (hash, &key), hash);
+        }
     }
 
     /// Looks at the slot whose turn it is.
@@ -124,29 +144,54 @@ impl KeyedState {
     /// Removes what has expired of a slot, or was deleted, and says what that cost.
     fn sweep_slot(&mut self, state: usize, number: u32) -> usize {
         let table = &mut self.tables[state];
-        let slot = &mut table.slots[number as usize];
+        let slot = &table.slots[number as usize];
         let Some(ttl) = table.ttl else { return 1 };
         let is_list = table.kind == StateKind::List;
         let cost = if is_list { 1 + slot.value().len() / BYTES_PER_UNIT } else { 1 };
         // A slot that was given up is neither live nor written.
         let in_use = slot.live || slot.written != 0;
-        if in_use && (!slot.live || ttl::is_expired(table.kind, slot.value(), ttl, self.now)) {
+        if in_use && (!slot.live || table.is_expired(number, self.now)) {
+            let slot = &mut table.slots[number as usize];
             if !slot.notes.is_stored() || (slot.live && slot.written == 0) {
                 slot.live = false;
                 table.release(number);
             }
-        } else if slot.live && is_list {
-            let now = self.now;
-            table.change(number, |slot| shorten(slot, ttl, now));
+        } else if is_list && slot.live {
+            return cost + self.shorten_list(state, number, ttl);
         }
         cost
     }
+
+    /// Takes the expired elements out of a list, if they are many, and says what that cost beside the looks at what is in memory.
+    fn shorten_list(&mut self, state: usize, number: u32, ttl: Ttl) -> usize {
+        let (gone, now, table) = (self.shed_parts(state, number), self.now, &mut self.tables[state]);
+        let in_parts = table.parts(number).map_or(0, |parts| parts.bytes);
+        table.change(number, |slot| shorten(slot, in_parts, ttl, now));
+        gone / BYTES_PER_UNIT
+    }
+
+    /// Removes some of the parts at the beginning of a list of which nothing has not expired, unless the call at hand has changed the list.
+    /// Returns how many bytes they had.
+    pub(super) fn shed_parts(&mut self, state: usize, number: u32) -> usize {
+        let KeyedState { tables, below: Some(below), now, .. } = self else { return 0 };
+        let table = &mut tables[state];
+        let Some((parts, ttl)) = table.parts(number).zip(table.ttl).filter(|(parts, ttl)| ttl::is_past(parts.first, *ttl, *now)) else {
+            return 0;
+        };
+        let slot = &mut table.slots[number as usize];
+        let left = below.shed(state, slot.group, slot.key(), parts, ttl, *now);
+        let gone = parts.bytes - left.map_or(0, |left| left.bytes);
+        slot.notes.changing();
+        slot.saved = slot.saved.saturating_sub(gone);
+        table.set_parts(number, left);
+        gone as usize
+    }
 }
 
-/// Takes the expired elements out of a list, if they are many.
-fn shorten(slot: &mut super::table::Slot, ttl: Ttl, now: i64) {
+/// Takes the expired elements out of the tail of a list, before which so many bytes lie in parts, if they are many.
+fn shorten(slot: &mut Slot, in_parts: u32, ttl: Ttl, now: i64) {
     let value = slot.value();
-    let (saved, unsaved) = value.split_at(slot.saved as usize);
+    let (saved, unsaved) = value.split_at(slot.saved.saturating_sub(in_parts) as usize);
     let mut fresh = Vec::new();
     ttl::push_fresh_elements(saved, ttl, now, &mut fresh);
     let saved = fresh.len();
@@ -158,5 +203,5 @@ fn shorten(slot: &mut super::table::Slot, ttl: Ttl, now: i64) {
     slot.set_value(&fresh);
     slot.shrink();
     // With nothing of it left in older snapshots, the next one replaces what they hold.
-    slot.saved = saved as u32;
+    slot.saved = slot.saved.min(in_parts) + saved as u32;
 }

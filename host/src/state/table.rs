@@ -8,7 +8,9 @@ use smallvec::SmallVec;
 
 use super::index::Index;
 use super::notes::Notes;
+use super::parts::Parts;
 use super::ttl;
+use super::written::Written;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
 use crate::record::{Batch, copy};
 
@@ -26,7 +28,7 @@ pub(super) struct Slot {
     key_len: u32,
     /// When it was last written: before which barrier. 0: not since its last snapshot.
     pub(super) written: Mark,
-    /// Of a list: how many bytes of the value are in earlier snapshots.
+    /// Of a list: how many bytes of it are in earlier snapshots.
     pub(super) saved: u32,
     /// The key's group, which in a map the hash does not tell.
     pub(super) group: u16,
@@ -43,7 +45,7 @@ impl Slot {
         &self.data[..self.key_len as usize]
     }
 
-    /// The value as it is kept: with its stamp, if it has one.
+    /// The value as it is kept: with its stamp, if it has one. Of a list with parts the tail.
     #[inline]
     pub(super) fn value(&self) -> &[u8] {
         &self.data[self.key_len as usize..]
@@ -83,6 +85,13 @@ impl Slot {
         self.data.truncate(self.key_len as usize + len);
     }
 
+    /// Drops the first bytes of the value.
+    pub(super) fn drop_front(&mut self, bytes: usize) {
+        let start = self.key_len as usize;
+        self.data.drain(start..start + bytes);
+        self.shrink();
+    }
+
     /// Gives back memory that is no longer needed.
     pub(super) fn shrink(&mut self) {
         self.data.shrink_to_fit();
@@ -93,6 +102,8 @@ impl Slot {
 pub(super) const PER_SLOT: usize = size_of::<Slot>() + 24;
 /// And in the order of keys, besides another copy of the key.
 const PER_ORDERED: usize = 64;
+/// And of a list with parts.
+const PER_PARTS: usize = 2 * size_of::<(u32, Parts)>();
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -127,12 +138,16 @@ pub(super) struct Table {
     /// Bytes of all keys and values in slots.
     bytes: usize,
     /// Slots written since the last barrier. Those with another mark have been given up since, and one may occur twice after that.
-    pub(super) written: Vec<u32>,
+    pub(super) written: Written,
     /// The slots in the order of their keys, from the first need of it on.
     ordered: Option<BTreeMap<Box<[u8]>, u32>>,
     /// For each key of the call at hand the slot that was found, [`NONE`] if there is none, or [`UNKNOWN`]; empty before the first look.
     /// A slot is given up between calls only, so what is read and then written is looked for once.
     known: Vec<u32>,
+    /// Of lists that begin in parts below, by slot; the slot has the rest of it.
+    parts: BTreeMap<u32, Parts>,
+    /// Slots that have lost such a beginning since this was last taken, and the lists' numbers.
+    pub(super) lost: Vec<(u32, u64)>,
 }
 
 impl Table {
@@ -145,9 +160,11 @@ impl Table {
             slots: Vec::new(),
             free: Vec::new(),
             bytes: 0,
-            written: Vec::new(),
+            written: Written::default(),
             ordered: None,
             known: Vec::new(),
+            parts: BTreeMap::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -267,6 +284,7 @@ impl Table {
         slot.notes.set_stored(false);
         slot.notes.changing();
         self.change(number, |slot| slot.truncate_value(0));
+        self.lose_parts(number);
     }
 
     /// Gives up a slot that nobody needs any more.
@@ -281,15 +299,57 @@ impl Table {
         slot.notes = Notes::default();
         slot.data = SmallVec::new();
         slot.key_len = 0;
+        self.parts.remove(&number);
         self.free.push(number);
+    }
+
+    /// What lies below of the list in a slot in parts, if anything does.
+    #[inline]
+    pub(super) fn parts(&self, number: u32) -> Option<Parts> {
+        if self.parts.is_empty() { None } else { self.parts.get(&number).copied() }
+    }
+
+    /// All slots with lists that begin in parts below.
+    pub(super) fn with_parts(&self) -> Vec<(u32, Parts)> {
+        self.parts.iter().map(|(&number, &parts)| (number, parts)).collect()
+    }
+
+    pub(super) fn set_parts(&mut self, number: u32, parts: Option<Parts>) {
+        match parts {
+            Some(parts) => drop(self.parts.insert(number, parts)),
+            None => drop(self.parts.remove(&number)),
+        }
+    }
+
+    /// Takes the beginning of a list that is about to be replaced.
+    #[inline]
+    pub(super) fn take_parts(&mut self, number: u32) -> Option<Parts> {
+        if self.parts.is_empty() { None } else { self.parts.remove(&number) }
+    }
+
+    /// What a slot has of its list is all of it, from now on.
+    pub(super) fn lose_parts(&mut self, number: u32) {
+        self.lost.extend(self.parts.remove(&number).map(|parts| (number, parts.list)));
+    }
+
+    /// How many bytes a value has, wherever they lie.
+    #[inline]
+    pub(super) fn length(&self, number: u32) -> usize {
+        self.slots[number as usize].value().len() + self.parts(number).map_or(0, |parts| parts.bytes as usize)
+    }
+
+    /// Whether nothing of a slot's value is left at this time.
+    pub(super) fn is_expired(&self, number: u32, now: i64) -> bool {
+        self.ttl.is_some_and(|ttl| {
+            let of_parts = |parts: Parts| ttl::is_past(parts.last, ttl, now);
+            self.parts(number).is_none_or(of_parts) && ttl::is_expired(self.kind, self.slots[number as usize].value(), ttl, now)
+        })
     }
 
     /// Takes slots that were given up out of the list of written ones, when they are many. `mark` is that of the written ones.
     pub(super) fn tidy(&mut self, mark: Mark) {
         if self.written.len() > 2 * self.slots.len() {
-            self.written.sort_unstable();
-            self.written.dedup();
-            self.written.retain(|&number| self.slots[number as usize].written == mark);
+            self.written.retain(|number| self.slots[number as usize].written == mark);
         }
     }
 
@@ -314,15 +374,9 @@ impl Table {
         self.ordered_from(prefix).take_while(|(key, _)| key.starts_with(prefix))
     }
 
-    /// Whether a slot has a value that can be seen at this time.
-    #[inline]
-    pub(super) fn has_value(&self, slot: &Slot, now: i64) -> bool {
-        slot.live && self.ttl.is_none_or(|ttl| !ttl::is_expired(self.kind, slot.value(), ttl, now))
-    }
-
-    /// The numbers of all slots that have a value.
+    /// The numbers of all slots that have a value that can be seen at this time.
     pub(super) fn with_value(&self, now: i64) -> impl Iterator<Item = u32> {
-        self.numbered().filter(move |(_, slot)| self.has_value(slot, now)).map(|(number, _)| number)
+        self.numbered().filter(move |&(number, slot)| slot.live && !self.is_expired(number, now)).map(|(number, _)| number)
     }
 
     /// How many slots are in use.
@@ -333,7 +387,7 @@ impl Table {
     /// About how many bytes of memory its entries take.
     pub(super) fn memory(&self) -> usize {
         let ordered = if self.ordered.is_some() { self.bytes + self.len() * PER_ORDERED } else { 0 };
-        self.len() * PER_SLOT + self.bytes + ordered
+        self.len() * PER_SLOT + self.bytes + ordered + self.parts.len() * PER_PARTS
     }
 
     fn numbered(&self) -> impl Iterator<Item = (u32, &Slot)> {

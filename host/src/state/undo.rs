@@ -1,5 +1,6 @@
 //! [`Undo`]: what the call at hand has changed, so that it can be taken back.
 
+use super::parts::Parts;
 use super::table::{Slot, Table};
 use crate::record::append;
 
@@ -9,6 +10,8 @@ pub(super) struct Undo {
     steps: Vec<Step>,
     /// Old values, back to back.
     values: Vec<u8>,
+    /// Beginnings of lists in parts that were replaced, with the steps that did.
+    parts: Vec<(usize, Parts)>,
 }
 
 /// The most room that is kept from call to call, in bytes.
@@ -33,8 +36,12 @@ impl Undo {
         self.steps.is_empty()
     }
 
-    /// Forgets how to take back what was changed.
-    pub(super) fn forget(&mut self) {
+    /// Forgets how to take back what was changed: what was replaced is lost.
+    pub(super) fn forget(&mut self, tables: &mut [Table]) {
+        for (step, parts) in self.parts.drain(..) {
+            let Step { state, slot, .. } = self.steps[step];
+            tables[state as usize].lost.push((slot, parts.list));
+        }
         self.steps.clear();
         self.values.clear();
         // One large batch should not cost its memory for ever.
@@ -43,9 +50,10 @@ impl Undo {
         }
     }
 
-    /// Notes a slot whose value is about to be replaced.
+    /// Notes a slot whose value is about to be replaced, with the parts in which it began.
     #[inline]
-    pub(super) fn replacing(&mut self, state: usize, number: u32, slot: &Slot) {
+    pub(super) fn replacing(&mut self, state: usize, number: u32, slot: &Slot, parts: Option<Parts>) {
+        self.parts.extend(parts.map(|parts| (self.steps.len(), parts)));
         let replaced = Some(self.values.len());
         append(&mut self.values, slot.value());
         self.steps.push(Step { state: state as u32, slot: number, live: slot.live, kept: 0, saved: slot.saved, replaced });
@@ -62,8 +70,12 @@ impl Undo {
     /// Takes back everything, newest first.
     pub(super) fn play_back(&mut self, tables: &mut [Table]) {
         let mut end = self.values.len();
-        for step in self.steps.drain(..).rev() {
-            tables[step.state as usize].change(step.slot, |slot| {
+        while let Some(step) = self.steps.pop() {
+            let table = &mut tables[step.state as usize];
+            if let Some((_, parts)) = self.parts.pop_if(|(replaced, _)| *replaced == self.steps.len()) {
+                table.set_parts(step.slot, Some(parts));
+            }
+            table.change(step.slot, |slot| {
                 match step.replaced {
                     Some(start) => {
                         slot.set_value(&self.values[start..end]);
@@ -75,6 +87,6 @@ impl Undo {
                 slot.saved = step.saved;
             });
         }
-        self.forget();
+        self.forget(tables);
     }
 }

@@ -9,7 +9,7 @@ use crate::checkpoint::manifest::Epochs;
 use crate::plan::{Compression, Schema, StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::{Column, KeyGroups, key_group, subtask_of};
 use crate::state::below_tests::Shelf;
-use crate::state::tests::{Oracle, Step, call, change, seen, states};
+use crate::state::tests::{Oracle, Step, call, change, is_change, long_lists, seen, states};
 use crate::state::{Change, ChangeKind, Changes, KeyedState, ListTooLong, OperatorState, SubtaskState, Unwritten, without_expired};
 
 const MAX: u16 = 64;
@@ -59,7 +59,7 @@ fn restore(files: &[StateReader], groups: KeyGroups) -> KeyedState {
 fn filled(files: &[StateReader], groups: KeyGroups) -> KeyedState {
     let mut by_name = states().to_vec();
     by_name.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut state = KeyedState::over(states(), MAX, Box::new(Shelf::default()), 0);
+    let mut state = KeyedState::over(states(), MAX, Box::new(Shelf::default()), 0).with_parts_of(60);
     state.fill(|visit| each_entry(files, groups, &by_name, visit)).unwrap();
     assert_eq!(state.entries(), 0, "nothing of it is in memory");
     state
@@ -107,6 +107,11 @@ fn holds_nothing_expired(base: &StateReader, now: i64) {
     }
 }
 
+/// Those of lists more often than of others, so that some are long.
+fn changes() -> impl Strategy<Value = Step> {
+    prop_oneof![change(), long_lists().prop_filter("changes only", is_change)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(5), failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -116,7 +121,7 @@ proptest! {
             (
                 1u16..9,
                 any::<bool>(),
-                proptest::collection::vec((proptest::bool::weighted(0.25), proptest::collection::vec(change(), 0..40)), 1..6),
+                proptest::collection::vec((proptest::bool::weighted(0.25), proptest::collection::vec(changes(), 0..40)), 1..6),
             ),
             1..4,
         ),

@@ -82,7 +82,7 @@ impl Unsettled {
         let Unsettled { mut swapping, reason, .. } = self;
         let new = Arc::clone(&swapping.candidate.to.component);
         // With a way back forward the old component can go on from any checkpoint.
-        if !named || swapping.trial.as_ref().is_some_and(|trial| trial.has_failed()) {
+        if !named || swapping.trial.as_ref().is_some_and(|trial| trial.failed_at().is_some()) {
             *prepared = Arc::new(prepared.with(swapping.node, &swapping.old.component));
             observer.notice(&swapping.taken_back(&reason));
             return Swaps::None;

@@ -144,10 +144,12 @@ impl Controller {
     pub(in crate::job) fn unfit(&mut self, error: &Error) {
         let Some(swapping) = self.swaps.get_mut() else { return };
         let (node, first, old) = (swapping.node, swapping.first, swapping.old.clone());
+        // The subtasks go by the same time.
+        let at = swapping.trial.as_ref().and_then(|trial| trial.failed_at()).unwrap_or_else(clock::wall_ms);
         self.observer.notice(&swapping.taken_back(error.message()));
         self.swaps = Swaps::None;
         self.prepared = Arc::new(self.prepared.with(node, &old.component));
-        self.versions.replace(node, first.map_or(0, |first| first + 1), old, clock::wall_ms());
+        self.versions.replace(node, first.map_or(0, |first| first + 1), old, at);
     }
 
     /// Ends a probation whose time is over.
