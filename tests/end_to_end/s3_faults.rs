@@ -219,7 +219,7 @@ fn nor_is_one_while_a_job_commits_and_collects() {
     server.misbehaves(|request| (request.lists("run-0001") && !request.lists("/log")).then_some(Fault::Refused(404)));
     let mut running = place.start(&["-p", "2"]);
     running.wait_until("commits", || bucket.newest(1) >= 5);
-    assert!(all_is_there() && bucket.manifests(1).len() == 5, "nothing is deleted");
+    assert!(all_is_there() && bucket.manifests(1).len() >= 5, "nothing is deleted");
     server.misbehaves(|_| None);
     running.wait_until("collections", || bucket.newest(1) >= 10 && bucket.manifests(1).len() <= 4);
     let before = server.faults().len();
