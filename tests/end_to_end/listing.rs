@@ -57,12 +57,13 @@ fn the_checkpoints_of_all_runs_are_listed_with_what_they_took() {
 
 /// One of two subtasks works on a record for two seconds, while the other one goes on beyond the barrier with records for itself too.
 #[test]
-fn how_long_records_were_held_back_at_a_barrier_is_measured() {
+fn what_barriers_take_is_measured() {
     let job = JobFile::new("50ms")
         .checkpoint("interval = \"50ms\"\nnum-retained = 200\ndir = \"checkpoints\"")
         .source("lines", "type = \"file\"\npath = \"input\"\nrate = 1000")
         .operator("slow", "fixture-slow", &["lines"], "config = { sleep = 2000, on = \"a0,100\" }")
-        .operator("pairs", "fixture-pairs", &["slow"], "")
+        .operator("life", "fixture-life", &["slow"], "")
+        .operator("pairs", "fixture-pairs", &["life"], "")
         .operator("totals", "fixture-sum", &["pairs"], "")
         .file_sink("out", &["totals"]);
     let place = Place::new(&job);
@@ -72,11 +73,14 @@ fn how_long_records_were_held_back_at_a_barrier_is_measured() {
     place.run(&["-p", "2"]).succeeds();
     let listed = place.cofferdam(&["checkpoints", "job.toml", "--output", "json"]).succeeds().json();
     let parts = listed["checkpoints"].as_array().unwrap().iter().flat_map(|one| one["snapshots"].as_array().unwrap().clone());
-    let longest = |uid: &str| parts.clone().filter(|part| part["operator"] == uid).filter_map(|part| part["aligned-us"].as_u64()).max();
+    let longest =
+        |uid: &str, field: &str| parts.clone().filter(|part| part["operator"] == uid).filter_map(|part| part[field].as_u64()).max();
     // The checkpoint that has met the record was triggered within it.
-    assert!(longest("totals") >= Some(500_000), "{listed}");
+    assert!(longest("totals", "aligned-us") >= Some(500_000), "{listed}");
     // Those before the exchange have one input, of which nothing is held back.
-    assert_eq!((longest("slow"), longest("pairs")), (Some(0), Some(0)));
+    assert_eq!(["slow", "life", "pairs"].map(|uid| longest(uid, "aligned-us")), [Some(0); 3]);
+    // It has a hook, which takes longer than to freeze state.
+    assert!(longest("life", "froze-us") > Some(0), "{listed}");
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn a_store_slower_than_the_interval_only_delays_checkpoints() {
     let written: Vec<&Value> = parts.iter().copied().filter(|part| number(part, "files") > 0).collect();
     assert!(!written.is_empty() && written.iter().all(|part| number(part, "upload-ms") >= 30), "{written:?}");
     let sum = |field: &str| written.iter().map(|part| number(part, field)).sum::<u64>();
-    assert!((1..1000 * sum("upload-ms")).contains(&sum("froze-us")), "{written:?}");
+    assert!(sum("froze-us") < 1000 * sum("upload-ms"), "{written:?}");
     let mut with_files = measured.iter().filter(|manifest| number(&manifest.json, "new-bytes") > 0);
     assert!(with_files.all(|manifest| number(&manifest.json, "duration-ms") >= 30));
     place.set_job(&at(""));
