@@ -1,6 +1,7 @@
 //! The life of checkpoints, setting by setting.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -311,10 +312,22 @@ fn a_record_that_takes_two_intervals_fails_fewer_checkpoints_in_a_row_than_are_t
         .file_sink("out", &["totals"]);
     let place = Place::new(&job);
     place.write_lines("input.txt", &input);
-    let ended = place.run(&["-p", "2", "--output", "json"]).succeeds();
-    let failed = ended.json()["failed-checkpoints"].as_u64().expect("a count");
+    let mut running = place.start(&["-p", "2"]);
+    running.wait_for_stderr("healthy again: checkpoint ");
+    let ended = running.kill();
+    let after = |text: &str| ended.stderr.split(text).nth(1).and_then(|rest| rest.split([' ', ',']).next()).expect("a word").to_owned();
+    let healthy = after("healthy again: checkpoint ");
+    let taken = ended.stderr.split("it has taken ").nth(1).and_then(|rest| rest.split(" so far").next()).expect("a time");
+    assert!(humantime::parse_duration(taken).expect("a time") >= Duration::from_secs(1), "{taken}");
+    assert!(waits_for_the_slow_record(&ended.stderr), "{}", ended.stderr);
+    let failed = listed_as_late(&place).len();
     assert!((1..=5).contains(&failed), "{failed} failed\n{}", ended.stderr);
-    assert!(waits_for_the_slow_record(&ended.stderr) && ended.stderr.contains("healthy again: checkpoint "), "{}", ended.stderr);
-    assert_eq!(listed_as_late(&place).len() as u64, failed);
+
+    // The next one holds what was written before the record, and what was read until its own barrier.
+    let newest = place.manifests(1).pop().expect("a checkpoint");
+    let position = newest.json["sources"][0]["splits"][0]["records"].as_u64().expect("a number of records");
+    assert!(position > input.len() as u64 / 2, "{}", newest.json["sources"]);
+    place.set_job(&with_a_slow_record("interval = \"1h\"", 0, &input));
+    place.run(&["-p", "2", "-s", &healthy, "--allow-duplicates"]).succeeds().says(&[&format!("resuming run 1 from checkpoint {healthy} ")]);
     sums::check(&place.lines("out"), &[input]);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::flights;
-use crate::harness::{JobFile, Place, assert_lines};
+use crate::harness::{JobFile, Place, assert_lines, names};
 use crate::runs::stopped;
 
 /// The newest manifest of a copy of the job's checkpoints, as if brought from another machine.
@@ -60,20 +60,34 @@ fn what_was_asked_for_holds_until_something_is_committed() {
 
 #[test]
 fn another_jobs_checkpoint_restores_after_ten_newer_ones_of_which_one_is_kept() {
-    let place = stopped();
-    let published = place.lines("out");
-    let restored = place.newest(1);
-    let (_backup, manifest) = elsewhere(&place);
-    let manifest = manifest.to_string_lossy().into_owned();
+    // Of another name and in a place of its own.
+    let origin = flights::place("");
+    origin.write("job.toml", flights::job("rate = 4000").text().replace("name = \"job\"", "name = \"origin\""));
+    let log = origin.path("checkpoints/origin/run-0001/log");
+    let mut running = origin.start(&["-p", "2"]);
+    running.wait_until("some checkpoints and lines", || names(&log).len() >= 3 && origin.lines("out").len() >= 20);
+    running.signal("INT");
+    running.wait().ends_with(130);
+    let (published, content) = (origin.lines("out"), origin.content());
+    let manifest = log.join(names(&log).pop().expect("the last checkpoint"));
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    let restored = json["checkpoint"].as_u64().expect("a number");
+
+    let resuming = format!("resuming run 1 from checkpoint {restored} ");
+    let from = ["-s", manifest.to_str().expect("a path")];
+    let place = flights::place("");
     place.set_job(&flights::job("rate = 4000").checkpoint("interval = \"10ms\"\nnum-retained = 1\ndir = \"checkpoints\""));
-    let mut running = place.start(&["-s", &manifest]);
+    let mut running = place.start(&from);
     running.wait_until("ten checkpoints", || place.newest(1) >= restored + 10);
-    running.kill();
-    fs::remove_dir_all(place.path("checkpoints")).unwrap();
-    fs::remove_dir_all(place.path("out")).unwrap();
-    place.set_job(&flights::job(""));
-    place.run(&["-s", &manifest]).succeeds().says(&[&format!("resuming run 1 from checkpoint {restored} ")]);
-    assert_lines([published, place.lines("out")].concat(), flights::oracle(), "before and after");
+    running.kill().says(&[&resuming]);
+    assert_eq!(origin.content(), content, "the origin is as it was");
+    // It goes on by itself, and the other one's can be begun from once more.
+    for (place, args) in [(place, &[][..]), (flights::place(""), &from[..])] {
+        place.set_job(&flights::job(""));
+        let ended = place.run(args).succeeds();
+        assert_eq!(ended.stderr.contains(&resuming), !args.is_empty(), "{}", ended.stderr);
+        assert_lines([published.clone(), place.lines("out")].concat(), flights::oracle(), "before and after");
+    }
 }
 
 #[test]

@@ -9,9 +9,10 @@ const RECORDS: usize = 2000;
 const BAD: usize = 777;
 
 /// A way to misbehave: of which fixture, how, under which limits, and what is said about it.
-type Case = (&'static str, &'static str, &'static str, &'static [&'static str]);
+pub type Case = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
-const CASES: &[Case] = &[
+/// Each by another name.
+pub const CASES: &[Case] = &[
     ("misbehave", "error", "{}", &["rejected a record: told to refuse"]),
     ("misbehave", "panic", "{}", &["panicked: told to panic on"]),
     ("misbehave", "trap", "{}", &["trapped: aborted without saying why"]),
@@ -37,7 +38,7 @@ const CASES: &[Case] = &[
 ];
 
 /// `bad` misbehaves at one record, and `totals` works on the same ones.
-fn job((fixture, how, limits, _): &Case, more: &str) -> JobFile {
+pub fn job((fixture, how, limits, _): &Case, more: &str) -> JobFile {
     let (input, on) = if *fixture == "misuse" { ("pairs", BAD.to_string()) } else { ("lines", format!("\",{BAD}\"")) };
     let settings = format!("config = {{ on = {on}, how = {how:?} }}\nlimits = {limits}\n{more}");
     JobFile::new("20ms")
@@ -55,9 +56,14 @@ fn line(number: usize) -> String {
 
 fn place(job: &JobFile) -> Place {
     let place = Place::new(job);
+    write_input(&place);
+    place
+}
+
+/// Writes the records of the job in two files.
+pub fn write_input(place: &Place) {
     place.write_lines("input/a", (0..RECORDS).filter(|number| number % 3 > 0).map(line));
     place.write_lines("input/b", (0..RECORDS).filter(|number| number % 3 == 0).map(line));
-    place
 }
 
 /// What `totals` says when nobody disturbs it. In which order the numbers of a key come is no matter of this test.

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::flights;
-use crate::runs;
+use crate::harness::{JobFile, Place};
+use crate::{flights, runs};
 
 #[test]
 fn the_checkpoints_of_all_runs_are_listed_with_what_they_took() {
@@ -53,6 +53,34 @@ fn the_checkpoints_of_all_runs_are_listed_with_what_they_took() {
     };
     let files: u64 = oldest.json["operators"].as_array().unwrap().iter().map(|operator| of_its_epoch(&operator["files"])).sum();
     assert_eq!(count("files"), files, "{parts:?}");
+}
+
+/// One of two subtasks works on a record for two seconds, while the other one goes on beyond the barrier with records for itself too.
+#[test]
+fn what_barriers_take_is_measured() {
+    let job = JobFile::new("50ms")
+        .checkpoint("interval = \"50ms\"\nnum-retained = 200\ndir = \"checkpoints\"")
+        .source("lines", "type = \"file\"\npath = \"input\"\nrate = 1000")
+        .operator("slow", "fixture-slow", &["lines"], "config = { sleep = 2000, on = \"a0,100\" }")
+        .operator("life", "fixture-life", &["slow"], "")
+        .operator("pairs", "fixture-pairs", &["life"], "")
+        .operator("totals", "fixture-sum", &["pairs"], "")
+        .file_sink("out", &["totals"]);
+    let place = Place::new(&job);
+    for file in ["a", "b"] {
+        place.write_lines(&format!("input/{file}"), (0..1000).map(|number| format!("{file}{},{number}", number % 10)));
+    }
+    place.run(&["-p", "2"]).succeeds();
+    let listed = place.cofferdam(&["checkpoints", "job.toml", "--output", "json"]).succeeds().json();
+    let parts = listed["checkpoints"].as_array().unwrap().iter().flat_map(|one| one["snapshots"].as_array().unwrap().clone());
+    let longest =
+        |uid: &str, field: &str| parts.clone().filter(|part| part["operator"] == uid).filter_map(|part| part[field].as_u64()).max();
+    // The checkpoint that has met the record was triggered within it.
+    assert!(longest("totals", "aligned-us") >= Some(500_000), "{listed}");
+    // Those before the exchange have one input, of which nothing is held back.
+    assert_eq!(["slow", "life", "pairs"].map(|uid| longest(uid, "aligned-us")), [Some(0); 3]);
+    // It has a hook, which takes longer than to freeze state.
+    assert!(longest("life", "froze-us") > Some(0), "{listed}");
 }
 
 #[test]

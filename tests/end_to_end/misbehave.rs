@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::flights;
 use crate::harness::{Ended, JobFile, Place, assert_lines};
+use crate::{flights, limits};
 
 /// The job: two files, of which the second has the bad record, so that with `-p 2` one subtask fails and the other does not.
 fn job(on: &str, how: &str, limits: &str, rate: &str) -> JobFile {
@@ -90,27 +90,27 @@ fn recursion_without_end() {
     fails("recurse");
 }
 
-/// All of them at once on one host: each fails its own job, and says so in its own words.
+/// All that an operator can do wrong at once on one host: each fails its own job, and says so in its own words.
 #[test]
 fn jobs_of_a_host_that_misbehave_leave_the_one_beside_them_alone() {
     let place = flights::place("rate = 500");
-    ["a", "b"].iter().for_each(|file| place.write_lines(&format!("input/{file}"), lines(file)));
+    limits::write_input(&place);
     let host = place.host();
     host.cofferdam(&["deploy", "job.toml"]).succeeds();
     host.wait_for("job", "RUNNING");
-    for (how, limits, _) in KINDS {
-        let text = job("the bad one", how, limits, "").text();
-        let own = text.replace("name = \"job\"", &format!("name = {how:?}")).replace("path = \"out\"", &format!("path = \"out-{how}\""));
+    for case @ (_, how, ..) in limits::CASES {
+        let own = limits::job(case, "").text().replace("name = \"job\"", &format!("name = {how:?}"));
+        let own =
+            ["out", "sums"].iter().fold(own, |text, sink| text.replace(&format!("path = {sink:?}"), &format!("path = \"{sink}-{how}\"")));
         place.write(&format!("{how}.toml"), own);
         // It waits until the job runs, and may see it fail.
-        let deployed = host.cofferdam(&["deploy", &format!("{how}.toml")]);
+        let deployed = host.cofferdam(&["deploy", &format!("{how}.toml"), "-p", "2"]);
         assert!([Some(0), Some(1)].contains(&deployed.code()), "{deployed:?}");
     }
-    for (how, _, words) in KINDS {
+    for (_, how, _, words) in limits::CASES {
         let failed = host.wait_for(how, "FAILED");
         let error = ["message", "help"].map(|part| failed["ended"]["error"][part].as_str().expect("a text")).join("\n");
-        let (job, record) = (format!("job `{how}`"), format!("record `{BAD}`"));
-        let said: [&str; 3] = [&job, "operator `fragile`", &record];
+        let said: [&str; 2] = [&format!("job `{how}`: operator `bad`, subtask "), "record "];
         said.iter().chain(*words).for_each(|word| assert!(error.contains(word), "{word:?} is missing in: {error}"));
     }
     let beside = host.describe("job");

@@ -161,14 +161,27 @@ fn changes(random: &mut Random, length: u64) -> Vec<String> {
     (0..length).map(|value| change(value, random)).collect()
 }
 
+/// A job that carries out a script.
+struct Case {
+    seed: u64,
+    /// How often it is killed and stopped: three times and once in each.
+    rounds: usize,
+    /// How many commands there are, and a tenth as many changes.
+    commands: u64,
+    /// So many are read in a second, and a tenth as many.
+    rate: u64,
+    /// Where state lies.
+    state: &'static str,
+}
+
 /// Killed, stopped and resumed on other numbers of subtasks, and ended on three.
-fn agrees(seed: u64) {
+fn agrees(Case { seed, rounds, commands, rate, state }: Case) {
     let mut random = Random::new(seed);
-    let (script, changes) = (script(&mut random, 24_000), changes(&mut random, 2400));
-    let place = Place::new(&job(["rate = 2000", "rate = 200"]));
+    let (script, changes) = (script(&mut random, commands), changes(&mut random, commands / 10));
+    let place = Place::new(&job([&format!("rate = {rate}"), &format!("rate = {}", rate / 10)]).state(state));
     place.write_lines("commands.txt", &script);
     place.write_lines("changes.txt", &changes);
-    for _ in 0..4 {
+    for _ in 0..rounds {
         kill_and_resume(&place, &mut random, 3, &["1", "2", "3", "4", "5"], |random| match random.below(5) {
             0 => Moment::Claimed,
             1 => Moment::Unpublished,
@@ -180,7 +193,7 @@ fn agrees(seed: u64) {
         running.signal("INT");
         running.wait().ends_with(130);
     }
-    place.set_job(&job(["", ""]));
+    place.set_job(&job(["", ""]).state(state));
     place.run(&["-p", "3"]).succeeds().says(&["resuming run 1 from checkpoint "]);
     let mut model = Model::default();
     script.iter().for_each(|line| model.command(line));
@@ -192,12 +205,20 @@ fn agrees(seed: u64) {
     model.check(&place.lines("out"));
 }
 
+const IN_MEMORY: Case = Case { seed: 0, rounds: 4, commands: 24_000, rate: 2000, state: "" };
+
 #[test]
 fn all_kinds_of_state_agree_with_the_model() {
-    agrees(71);
+    agrees(Case { seed: 71, ..IN_MEMORY });
 }
 
 #[test]
 fn and_so_they_do_with_another_script() {
-    agrees(72);
+    agrees(Case { seed: 72, ..IN_MEMORY });
+}
+
+/// With so little memory that most of it is moved to the disk again and again, which takes its time.
+#[test]
+fn and_so_they_do_where_state_lies_on_disk() {
+    agrees(Case { seed: 73, rounds: 1, commands: 12_000, rate: 400, state: "backend = \"disk\"\nmemory = \"64KiB\"" });
 }

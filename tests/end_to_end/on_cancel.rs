@@ -1,9 +1,17 @@
-//! What becomes of checkpoints when a job is cancelled, as the host's file says for all of its jobs.
+//! What becomes of checkpoints when a job is cancelled, as its job file says, or else the host's file for all of its jobs.
 
 use std::time::Duration;
 
 use crate::flights;
-use crate::harness::{Host, Place, Random, assert_lines, until};
+use crate::harness::{Host, JobFile, Place, Random, assert_lines, until};
+
+/// What a host's file says for jobs that say nothing else.
+const DELETE: &str = "format = 1\n[checkpoint]\non-cancel = \"delete\"\n";
+
+/// The flights job that says so itself.
+fn job(on_cancel: &str) -> JobFile {
+    flights::job("rate = 2000").checkpoint(&format!("interval = \"40ms\"\ndir = \"checkpoints\"\n{on_cancel}"))
+}
 
 /// Deploys the flights job, and cancels it when it has some checkpoints and output.
 fn cancelled(place: &Place, host: &Host<'_>) {
@@ -15,9 +23,9 @@ fn cancelled(place: &Place, host: &Host<'_>) {
 
 #[test]
 fn they_are_deleted_and_the_job_begins_anew_beside_its_output() {
-    let place = flights::place("rate = 2000");
-    place.write("host.toml", "format = 1\n[checkpoint]\non-cancel = \"delete\"\n");
-    let host = place.host_with(&["--host-file", "host.toml"]);
+    let place = flights::place("");
+    place.set_job(&job("on-cancel = \"delete\""));
+    let host = place.host();
     cancelled(&place, &host);
     let left: Vec<_> = place.manifests(1).iter().map(|manifest| manifest.json["trigger"].clone()).collect();
     assert_eq!((left, place.state_files(1).len()), (vec!["cancel".into()], 0), "an entry that says so, and no state");
@@ -36,7 +44,7 @@ fn they_are_deleted_and_the_job_begins_anew_beside_its_output() {
 #[test]
 fn a_host_that_was_killed_before_it_could_delete_them_does_it_when_it_is_started_again() {
     let place = flights::place("rate = 2000");
-    place.write("host.toml", "format = 1\n[checkpoint]\non-cancel = \"delete\"\n");
+    place.write("host.toml", DELETE);
     let host = place.host_with(&["--host-file", "host.toml"]);
     host.cofferdam(&["deploy", "job.toml"]).succeeds();
     host.wait_until("job", "checkpoints", |_| place.newest(1) >= 3);
@@ -54,14 +62,18 @@ fn a_host_that_was_killed_before_it_could_delete_them_does_it_when_it_is_started
 
 #[test]
 fn otherwise_they_stay_and_the_job_goes_on_from_them() {
-    let place = flights::place("rate = 2000");
-    let host = place.host();
-    cancelled(&place, &host);
-    assert!(!place.state_files(1).is_empty());
-    place.set_job(&flights::job(""));
-    host.cofferdam(&["deploy", "job.toml"]).succeeds();
-    host.wait_for("job", "FINISHED");
-    assert_lines(place.lines("out"), flights::oracle(), "before and after");
+    for (own, of_host) in [("", "format = 1\n"), ("on-cancel = \"retain\"", DELETE)] {
+        let place = flights::place("");
+        place.set_job(&job(own));
+        place.write("host.toml", of_host);
+        let host = place.host_with(&["--host-file", "host.toml"]);
+        cancelled(&place, &host);
+        assert!(!place.state_files(1).is_empty());
+        place.set_job(&flights::job(""));
+        host.cofferdam(&["deploy", "job.toml"]).succeeds();
+        host.wait_for("job", "FINISHED");
+        assert_lines(place.lines("out"), flights::oracle(), "before and after");
+    }
 }
 
 #[test]
@@ -69,7 +81,7 @@ fn a_cancel_that_meets_the_last_checkpoint_of_a_stop_is_done_or_refused_whenever
     let mut random = Random::new(57);
     for round in 0..8 {
         let place = flights::place("rate = 4000");
-        place.write("host.toml", "format = 1\n[checkpoint]\non-cancel = \"delete\"\n");
+        place.write("host.toml", DELETE);
         let mut host = place.host_with(&["--host-file", "host.toml"]);
         host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
         host.wait_until("job", "checkpoints with output", |_| place.newest(1) >= 3 && !place.lines("out").is_empty());

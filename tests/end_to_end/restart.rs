@@ -1,5 +1,8 @@
 //! Restart strategies: attempts that fail are followed by others in the same process, and nothing is lost or doubled by it.
 
+use std::fs;
+
+use crate::flights;
 use crate::harness::{JobFile, Place, assert_lines};
 
 pub fn job(component: &str, restart: &str, source: &str, operator: &str) -> JobFile {
@@ -55,6 +58,54 @@ fn attempts_come_to_an_end() {
     place.set_job(&job("fixture-relapse", "strategy = \"none\"", "", ""));
     place.run(&[]).succeeds();
     assert_lines(place.lines("out"), input(), "once the job is run again");
+}
+
+/// Three attempts fail. With each strategy: what it says of the pause after each, and if it ends the job, why.
+#[test]
+fn each_strategy_waits_as_it_is_set_to_and_ends_as_it_is_set_to() {
+    let growing = "strategy = \"exponential-delay\"\ninitial-backoff = \"10ms\"\nmax-backoff = \"50ms\"\nbackoff-multiplier = 3.0\njitter-factor = 0.0";
+    let rate = "strategy = \"failure-rate\"\nmax-failures-per-interval = 2\ndelay = \"5ms\"";
+    let cases: [(&str, &str, &[&str], Option<&str>); 5] = [
+        (growing, "reset-backoff-threshold = \"1h\"", &["10ms", "30ms", "50ms"], None),
+        // Every attempt lasts longer.
+        (growing, "reset-backoff-threshold = \"1ms\"", &["10ms", "10ms", "10ms"], None),
+        (growing, "attempts-before-reset-backoff = 2", &["10ms", "30ms"], Some("it was begun again 2 times")),
+        (rate, "failure-rate-interval = \"1h\"", &["5ms", "5ms"], Some("3 attempts have failed within 1h")),
+        (rate, "failure-rate-interval = \"1ms\"", &["5ms", "5ms", "5ms"], None),
+    ];
+    for (strategy, more, delays, end) in cases {
+        println!("{strategy}\n{more}");
+        let place = place(&job("fixture-relapse", &format!("{strategy}\n{more}"), "", ""));
+        let ended = place.run(&[]);
+        let told: Vec<&str> =
+            ended.stderr.split(" has failed, another follows in ").skip(1).filter_map(|rest| rest.split(':').next()).collect();
+        assert_eq!(told, delays, "{}", ended.stderr);
+        match end {
+            None => {
+                ended.succeeds();
+                assert_lines(place.lines("out"), input(), more);
+            }
+            Some(reason) => _ = ended.ends_with(1).says(&["this is attempt 3", &format!("(not tried again: {reason})")]),
+        }
+    }
+}
+
+/// What is wrong with a checkpoint is wrong in every attempt, unlike what has made the first one fail.
+#[test]
+fn a_checkpoint_that_has_lost_a_file_is_not_tried_again() {
+    let place = flights::place("");
+    let job = flights::job("rate = 500").checkpoint("interval = \"200ms\"\ndir = \"checkpoints\"");
+    place.set_job(&job.restart("strategy = \"fixed-delay\"\nattempts = 5\ndelay = \"100ms\""));
+    let mut running = place.start(&[]);
+    // Before anything is merged.
+    running.wait_until("a checkpoint with state and output", || !place.state_files(1).is_empty() && !place.lines("out").is_empty());
+    fs::rename(place.run_dir(1).join("state"), place.path("lost")).unwrap();
+    // Nothing can be written there any more.
+    fs::rename(place.path("out"), place.path("written")).unwrap();
+    place.write("out", "");
+    let ended = running.wait().ends_with(5);
+    let ended = ended.says(&["attempt 1 has failed, another follows in 100ms: ", "can't be restored", "is missing"]);
+    assert_eq!(ended.stderr.matches("another follows").count(), 1, "{}", ended.stderr);
 }
 
 /// Tried again and again, as long as it may be that something else fails.

@@ -1,7 +1,7 @@
 //! Checkpoints in a bucket: everything that holds on a disk holds there, with servers of S3 that others have written and with our own.
 
 use crate::flights;
-use crate::harness::s3::{Bucket, Fault, GOOGLE_TOKEN, Moto, Request, SECRET, Server};
+use crate::harness::s3::{Bucket, Fault, GOOGLE_ACCOUNT, GOOGLE_TOKEN, Moto, Request, SECRET, Server, give_google_credentials};
 use crate::harness::{JobFile, Manifest, Place, Random, Running, assert_lines};
 use crate::sums;
 
@@ -110,15 +110,14 @@ fn a_checkpoint_is_looked_into_and_begun_from_by_its_url() {
 }
 
 /// Kills and resumes the flights job with checkpoints in a bucket of another service than Amazon's.
-fn serves_as_well(service: &str, lines: &str, (name, value): (&str, &str)) {
+fn serves_as_well(place: &Place, service: &str, lines: &str, environment: Option<(&str, &str)>) {
     let server = Server::start();
     let bucket = &server.bucket;
     let settings = bucket.settings_of(service, lines, "40ms");
-    let place = flights::place("");
     let start = |rate: &str| {
         place.set_job(&flights::job(rate).checkpoint(&settings));
         let mut command = place.command(&["run", "job.toml"]);
-        command.env(name, value);
+        command.envs(environment);
         Running::start(command)
     };
     let mut running = start("rate = 400");
@@ -131,12 +130,25 @@ fn serves_as_well(service: &str, lines: &str, (name, value): (&str, &str)) {
 
 #[test]
 fn a_bucket_of_google_serves_as_well() {
-    serves_as_well("gs", "", ("GOOGLE_BEARER_TOKEN", GOOGLE_TOKEN));
+    serves_as_well(&flights::place(""), "gs", "", Some(("GOOGLE_BEARER_TOKEN", GOOGLE_TOKEN)));
+}
+
+#[test]
+fn and_so_it_does_with_a_file_of_an_accounts_credentials() {
+    let place = flights::place("");
+    give_google_credentials(&place, "google.json", GOOGLE_ACCOUNT);
+    serves_as_well(&place, "gs", "credentials-file = \"google.json\"\n", None);
+
+    let server = Server::start();
+    give_google_credentials(&place, "google.json", "nobody@example.test");
+    place.set_job(&flights::job("").checkpoint(&server.bucket.settings_of("gs", "credentials-file = \"google.json\"\n", "40ms")));
+    let ended = place.run(&["--log", "trace,cofferdam=trace"]).ends_with(6).says(&["bucket `bucket`", "403", "`credentials-file`"]);
+    assert!(!ended.stderr.contains("PRIVATE KEY"), "{}", ended.stderr);
 }
 
 #[test]
 fn a_container_of_azure_serves_as_well() {
-    serves_as_well("az", AZURE_ACCOUNT, AZURE_KEY);
+    serves_as_well(&flights::place(""), "az", AZURE_ACCOUNT, Some(AZURE_KEY));
 }
 
 /// Large state is written and read back although parts get lost, and words that they are whole, and answers break off in the midst. Requests

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::flights;
-use crate::harness::s3::{Bucket, Fault, Moto, SECRET, Server};
-use crate::harness::{Random, Running, assert_lines};
+use crate::harness::s3::{Bucket, Fault, Moto, Request, SECRET, Server};
+use crate::harness::{Manifest, Random, Running, assert_lines};
 use crate::s3::{job, place};
 
 /// Settings that shorten what a test would have to wait for.
@@ -107,6 +109,58 @@ fn throttling_delays_a_checkpoint_and_fails_it_only_at_its_timeout() {
     assert_lines(place.lines("out"), flights::oracle(), "after the throttling");
 }
 
+/// Within the time that a checkpoint may take neither would be found out without the setting that says how long it is waited or tried.
+#[test]
+fn a_request_is_waited_for_and_tried_as_long_as_is_set() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = place(bucket, "");
+    let writes_state = |request: &Request| request.method == "PUT" && request.key.contains("/state/");
+    let settings = |lines: &str| format!("{lines}\n{}", bucket.settings("40ms"));
+    place.set_job(&flights::job("rate = 500").checkpoint(&(settings("timeout = \"20s\"") + "request-timeout = \"300ms\"\n")));
+    let seen = Mutex::new(BTreeSet::new());
+    server.misbehaves(move |request| (writes_state(request) && seen.lock().ok()?.insert(request.key.clone())).then_some(Fault::Silence));
+    let mut running = place.start(&[]);
+    running.wait_until("checkpoints of which each first put stays without an answer", || bucket.newest(1) >= 2);
+    running.kill();
+
+    place.set_job(&flights::job("rate = 500").checkpoint(&(settings("timeout = \"1h\"") + "retry-timeout = \"300ms\"\n")));
+    server.misbehaves(move |request| writes_state(request).then_some(Fault::Refused(503)));
+    place.run(&[]).ends_with(6).says(&["checkpoint ", " has failed: ", "bucket/check/points/job/run-0001/state/", "503", "SlowDown"]);
+}
+
+/// Each request takes as long as three intervals. What is measured of a checkpoint tells so.
+#[test]
+fn a_store_slower_than_the_interval_only_delays_checkpoints() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = place(bucket, "");
+    let at = |rate: &str| flights::job(rate).checkpoint(&bucket.settings("10ms"));
+    place.set_job(&at("rate = 2000"));
+    server.misbehaves(|_| Some(Fault::Slow));
+    let mut random = Random::new(34);
+    for _ in 0..3 {
+        let newest = bucket.newest(1);
+        let mut running = place.start(&["-p", *random.pick(&["1", "2", "3"])]);
+        running.wait_until("checkpoints", || bucket.newest(1) >= newest + 4);
+        let ended = running.kill();
+        assert!(!ended.stderr.contains("degraded"), "{}", ended.stderr);
+    }
+    let measured = bucket.manifests(1);
+    let parts: Vec<&Value> = measured.iter().flat_map(|manifest| manifest.json["snapshots"].as_array().expect("parts")).collect();
+    let number = |json: &Value, field: &str| json[field].as_u64().unwrap_or_else(|| panic!("no {field} in {json}"));
+    let written: Vec<&Value> = parts.iter().copied().filter(|part| number(part, "files") > 0).collect();
+    assert!(!written.is_empty() && written.iter().all(|part| number(part, "upload-ms") >= 30), "{written:?}");
+    let sum = |field: &str| written.iter().map(|part| number(part, field)).sum::<u64>();
+    assert!(sum("froze-us") < 1000 * sum("upload-ms"), "{written:?}");
+    let mut with_files = measured.iter().filter(|manifest| number(&manifest.json, "new-bytes") > 0);
+    assert!(with_files.all(|manifest| number(&manifest.json, "duration-ms") >= 30));
+    place.set_job(&at(""));
+    place.run(&[]).succeeds();
+    assert_lines(place.lines("out"), flights::oracle(), "with a slow store");
+    bucket.holds_only_what_is_needed();
+}
+
 /// The first put of each entry of the log and of each state file happens although nobody hears of it or the answer says the contrary, or
 /// is refused because of another one at the same time.
 #[test]
@@ -160,16 +214,48 @@ fn a_listing_that_says_not_found_is_not_taken_for_an_empty_one() {
     let before = bucket.keys();
     place.set_job(&job(bucket, ""));
     for part in ["run-0001/log", "run-0001", "job/"] {
-        server.misbehaves(move |request| {
-            let lists = request.key.is_empty() && request.query.get("prefix").is_some_and(|prefix| prefix.contains(part));
-            lists.then_some(Fault::Refused(404))
-        });
+        server.misbehaves(move |request| request.lists(part).then_some(Fault::Refused(404)));
         place.run(&[]).ends_with(6).says(&["s3://bucket/check/points/job"]);
         assert_eq!(bucket.keys(), before, "nothing has changed, {part}");
     }
     server.misbehaves(|_| None);
     place.run(&[]).succeeds().says(&["resuming run 1 from checkpoint "]);
     assert_lines(place.lines("out"), flights::oracle(), "as if nothing had been");
+}
+
+/// A job lists its log at each commit, and at its first collection all that there is.
+#[test]
+fn nor_is_one_while_a_job_commits_and_collects() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = place(bucket, "");
+    place.set_job(&flights::job("rate = 500").checkpoint(&format!("tolerable-failures = 1000\n{}", bucket.settings("40ms"))));
+    let all_is_there = || {
+        // What is named may go with its manifest between two looks.
+        let has_gone = |manifest: &Manifest| bucket.manifests(1).iter().all(|kept| kept.checkpoint != manifest.checkpoint);
+        bucket.manifests(1).iter().all(|manifest| manifest.state_files().is_subset(&bucket.files(1)) || has_gone(manifest))
+    };
+    // First of what there is in all, without which nothing is deleted, and then also of the log, without which nothing is committed.
+    server.misbehaves(|request| (request.lists("run-0001") && !request.lists("/log")).then_some(Fault::Refused(404)));
+    let mut running = place.start(&["-p", "2"]);
+    running.wait_until("commits", || bucket.newest(1) >= 5);
+    assert!(all_is_there() && bucket.manifests(1).len() >= 5, "nothing is deleted");
+    server.misbehaves(|_| None);
+    running.wait_until("collections", || bucket.newest(1) >= 10 && bucket.manifests(1).len() <= 4);
+    let before = server.faults().len();
+    server.misbehaves(|request| request.lists("run-0001").then_some(Fault::Refused(404)));
+    running.wait_for_stderr("degraded: checkpoint ");
+    running.wait_until("tries", || server.faults().len() >= before + 3);
+    assert!(all_is_there());
+    server.misbehaves(|_| None);
+    running.wait_for_stderr("healthy again: checkpoint ");
+    let newest = bucket.newest(1);
+    running.wait_until("commits", || bucket.newest(1) >= newest + 5);
+    running.kill();
+    place.set_job(&job(bucket, ""));
+    place.run(&["-p", "1"]).succeeds().says(&["resuming run 1 from checkpoint "]);
+    assert_lines(place.lines("out"), flights::oracle(), "as if nothing had been");
+    bucket.holds_only_what_is_needed();
 }
 
 /// A key that is not to be told either, although it opens nothing.

@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::{Manifest, Place};
 
-pub use google::TOKEN as GOOGLE_TOKEN;
+pub use google::{ACCOUNT as GOOGLE_ACCOUNT, TOKEN as GOOGLE_TOKEN, give_credentials as give_google_credentials};
 pub use moto::Moto;
 pub use server::{Fault, Request, Server};
 

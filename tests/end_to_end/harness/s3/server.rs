@@ -72,6 +72,11 @@ impl Request {
         Request { method: request.method().to_string(), key, query, number, headers: request.headers().clone() }
     }
 
+    /// Whether it lists objects below a prefix that contains `part`.
+    pub fn lists(&self, part: &str) -> bool {
+        self.key.is_empty() && self.query.get("prefix").is_some_and(|prefix| prefix.contains(part))
+    }
+
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 #[operator]
 pub struct Misbehave {
     config: Option<Config>,
-    attempt: u32,
+    /// What it has been told that it is.
+    whoami: String,
 }
 
 /// `config` in the job file.
@@ -29,7 +30,7 @@ struct Config {
 enum How {
     /// A panic with a message.
     Panic,
-    /// A panic with another message in each attempt of the job.
+    /// A panic that says which attempt of the job it is, and whose.
     Anew,
     /// A trap of which nobody was told.
     Trap,
@@ -48,7 +49,9 @@ impl Misbehave {
     #[open]
     fn open(&mut self, context: &Context) -> Result<()> {
         self.config = Some(context.config()?);
-        self.attempt = context.attempt();
+        let (job, operator, subtask) = (context.job(), context.operator(), context.subtask());
+        let (parallelism, run, attempt) = (context.parallelism(), context.run(), context.attempt());
+        self.whoami = format!("attempt {attempt} of run {run}, subtask {subtask} of {parallelism} of `{operator}` of `{job}`");
         Ok(())
     }
 
@@ -60,15 +63,15 @@ impl Misbehave {
         // Sent before it fails, so that a test sees whether that is taken back.
         out.emit(line);
         match &self.config {
-            Some(Config { on, how, .. }) if line.contains(on.as_str()) => misbehave(*how, line, self.attempt),
+            Some(Config { on, how, .. }) if line.contains(on.as_str()) => misbehave(*how, line, &self.whoami),
             _ => Ok(()),
         }
     }
 }
 
-fn misbehave(how: How, line: &str, attempt: u32) -> Result<()> {
+fn misbehave(how: How, line: &str, whoami: &str) -> Result<()> {
     match how {
-        How::Anew => panic!("told to panic in attempt {attempt}"),
+        How::Anew => panic!("told to panic in {whoami}"),
         How::Panic => panic!("told to panic on {line:?}"),
         How::Trap => trap(),
         How::Loop => loop {

@@ -26,7 +26,10 @@ impl Scale {
             self.names.replace([format!("{}of{}", context.subtask(), context.parallelism())]);
         }
         let (restored, last) = (context.restored_from().unwrap_or("nothing"), self.last.get().join(" "));
-        log(Level::Info, format_args!("scale {}: restored from {restored} with [{last}]", self.subtask));
+        let rules = self.told_rules();
+        let hundreds = self.hundreds.get();
+        let (count, sum) = (hundreds.len(), hundreds.iter().sum::<u64>());
+        log(Level::Info, format_args!("scale {}: restored from {restored} with [{last}] [{count} {sum}] [{rules}]", self.subtask));
         let name = format!("{}of{}", context.subtask(), context.parallelism());
         self.last.replace(vec![name; 1 + self.subtask as usize % 2]);
         Ok(())
@@ -40,11 +43,15 @@ impl Scale {
         Ok(())
     }
 
+    /// Now and then a line `number,key,count`: how many numbers the key has had by then.
     #[input]
-    fn numbers(&mut self, number: u64) -> Result<()> {
+    fn numbers(&mut self, number: u64, meta: &Meta<String>, out: &mut Output<String>) -> Result<()> {
         self.count.add(1);
         if number.is_multiple_of(100) {
             self.hundreds.push(number);
+        }
+        if number.is_multiple_of(20) {
+            out.emit(format_args!("{number},{},{}", meta.key(), self.count.get().unwrap_or_default()));
         }
         Ok(())
     }
@@ -53,9 +60,16 @@ impl Scale {
     #[finish]
     fn end(&mut self, meta: &Meta<String>, out: &mut Output<String>) -> Result<()> {
         let hundreds: Vec<String> = self.hundreds.get().iter().map(u64::to_string).collect();
-        let rules: Vec<String> = self.rules.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let (hundreds, rules) = (hundreds.join(";"), self.told_rules());
         let (count, names) = (self.count.get().unwrap_or_default(), self.names.get().join(" "));
-        out.emit(format_args!("{},{count},{},{},{names},{}", meta.key(), self.subtask, hundreds.join(";"), rules.join(";")));
+        out.emit(format_args!("{},{count},{},{hundreds},{names},{rules}", meta.key(), self.subtask));
         Ok(())
+    }
+}
+
+impl Scale {
+    fn told_rules(&mut self) -> String {
+        let rules: Vec<String> = self.rules.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        rules.join(";")
     }
 }
