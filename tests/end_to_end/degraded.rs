@@ -173,7 +173,7 @@ fn a_checkpoint_that_takes_half_its_timeout_degrades_the_job_until_it_is_committ
     let job = JobFile::new("20ms")
         .checkpoint("interval = \"50ms\"\ntimeout = \"10s\"\ntolerable-failures = 1000\ndir = \"checkpoints\"")
         .source("lines", "type = \"file\"\npath = \"input.txt\"\nrate = 20")
-        .operator("slow", "fixture-slow", &["lines"], "config = { sleep = 8000, on = \"7\" }")
+        .operator("slow", "fixture-slow", &["lines"], "config = { sleep = 8000, on = \"7\" }\nlimits = { time = \"1h\" }")
         .file_sink("out", &["slow"]);
     let place = Place::new(&job);
     place.write_lines("input.txt", (0..1000).map(|number| number.to_string()));
