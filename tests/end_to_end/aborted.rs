@@ -98,7 +98,8 @@ fn the_checkpoint_whose_failure_is_one_too_many_is_told_before_the_end() {
     let place = place("", 0, "");
     place.set_job(&job("timeout = \"1s\"", LONG, "", ["life", "slow"]));
     let ended = place.run(&["-p", "2", "--log", "info"]).ends_with(1);
-    let number = ended.stderr.split_once("checkpoint ").and_then(|(_, rest)| rest.split_once(" has failed: ")).expect("which").0;
+    let before = ended.stderr.split_once(" has failed: ").expect("one has").0;
+    let number = before.rsplit_once("checkpoint ").expect("which").1;
     // The worker of one subtask is busy with the slow line: perhaps its barrier has not come.
     let barrier = format!("barrier {number}");
     let passed: Vec<_> = (0..2).map(|subtask| told(&ended.stderr, subtask)).filter(|told| told.contains(&barrier.as_str())).collect();

@@ -420,10 +420,11 @@ impl Controller {
     }
 
     pub(super) fn health(&self) -> Health {
-        let tally = self.cycle.tally();
-        let last_good = tally.good.map(|(checkpoint, committed)| (checkpoint, clock::now() - committed));
-        let streak = self.cycle.streak().clone();
-        Health { failed_in_a_row: streak.failed, reason: streak.reason, late: self.cycle.late(clock::now()), last_good }
+        let (now, tally, streak) = (clock::now(), self.cycle.tally(), self.cycle.streak());
+        let last_good = tally.good.map(|(checkpoint, committed)| (checkpoint, now - committed));
+        let late = self.cycle.late(now);
+        let reason = streak.reason.clone().or_else(|| late.map(|(checkpoint, _)| self.missing(checkpoint).into()));
+        Health { failed_in_a_row: streak.failed, reason, late, last_good }
     }
 }
 

@@ -217,7 +217,7 @@ pub struct Progress {
 pub struct Health {
     /// How many have failed since the last good one, in whatever attempt.
     pub failed_in_a_row: u64,
-    /// Why the newest has, if it has.
+    /// Why the newest has, if it has, or what one that takes long waits for.
     pub reason: Option<Arc<str>>,
     /// The oldest one under way that has taken half of its `timeout`, and for how long it is under way.
     pub late: Option<(u64, Duration)>,

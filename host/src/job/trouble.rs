@@ -51,7 +51,7 @@ impl Controller {
     }
 
     /// What keeps a checkpoint from being committed.
-    fn missing(&self, epoch: u64) -> String {
+    pub(super) fn missing(&self, epoch: u64) -> String {
         // A commit names what those before it have brought, so that it waits for them too.
         let missing = self.pending.epochs().take_while(|pending| *pending <= epoch).find_map(|pending| {
             let subtasks = self.pending.missing(pending);
