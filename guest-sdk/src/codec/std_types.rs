@@ -216,12 +216,18 @@ macro_rules! tuples {
                 let mut decode = || Some(($($part::decode_part(&mut rest)?,)*));
                 match decode() {
                     Some(value) if rest.is_empty() => Ok(value),
-                    // It says what is wrong.
-                    _ => read_postcard(bytes),
+                    _ => read_again(bytes),
                 }
             }
         }
     )*};
+}
+
+/// [`read_postcard`] for what was not to be read part by part: it says what is wrong. Out of the way of those that call it.
+#[cold]
+#[inline(never)]
+fn read_again<'de, T: Schema + Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Malformed> {
+    read_postcard(bytes)
 }
 
 tuples! { A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F G; A B C D E F G H; }

@@ -66,6 +66,19 @@ impl Column {
         self.ends.push(end_of(self.bytes.len()));
     }
 
+    /// Adds values.
+    ///
+    /// # Panics
+    /// As [`push`](Self::push).
+    #[inline]
+    pub fn extend<'a>(&mut self, values: impl Iterator<Item = &'a [u8]>) {
+        let Column { ends, bytes } = self;
+        ends.extend(values.map(|value| {
+            append(bytes, value);
+            end_of(bytes.len())
+        }));
+    }
+
     /// All values in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|index| self.get(index))
@@ -99,30 +112,39 @@ impl Column {
     }
 }
 
-/// Appends bytes. Most values are short, and a call to copy them takes longer than copying them, as does one of this: those go in two
-/// pieces that overlap.
+/// Appends bytes. Most values are short, and a call to copy them takes longer than copying them, as does one of this: those go as one
+/// word, of which as many bytes stay as are theirs.
 #[inline(always)]
 pub fn append(out: &mut Vec<u8>, bytes: &[u8]) {
+    let end = out.len() + bytes.len();
     match bytes.len() {
-        0 => {}
-        1 => out.push(bytes[0]),
-        2..4 => append_ends::<2>(out, bytes),
-        4..8 => append_ends::<4>(out, bytes),
-        8..=16 => append_ends::<8>(out, bytes),
-        _ => out.extend_from_slice(bytes),
+        0 => return,
+        1..=8 => out.extend_from_slice(&word(bytes).to_le_bytes()),
+        9..=16 => out.extend_from_slice(&two_words(bytes)),
+        _ => return out.extend_from_slice(bytes),
     }
+    out.truncate(end);
 }
 
-/// Appends bytes, at least `N` and at most twice as many.
-#[inline]
-fn append_ends<const N: usize>(out: &mut Vec<u8>, bytes: &[u8]) {
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
-        out.reserve(2 * N);
-        let end = out.len() + bytes.len();
-        out.extend_from_slice(first);
-        out.truncate(end - N);
-        out.extend_from_slice(last);
+/// At most eight bytes as a word, read as two pieces that overlap; what follows them is 0.
+#[inline(always)]
+fn word(bytes: &[u8]) -> u64 {
+    let shift = |piece: usize| 8 * (bytes.len() - piece) as u32;
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << shift(4);
     }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return u64::from(u16::from_le_bytes(*first)) | u64::from(u16::from_le_bytes(*last)) << shift(2);
+    }
+    bytes.first().copied().map_or(0, u64::from)
+}
+
+/// Eight to sixteen bytes as [`word`] does.
+#[inline(always)]
+fn two_words(bytes: &[u8]) -> [u8; 16] {
+    let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) else { return [0; 16] };
+    let (first, last) = (u128::from(u64::from_le_bytes(*first)), u128::from(u64::from_le_bytes(*last)));
+    (first | last << (8 * (bytes.len() - 8))).to_le_bytes()
 }
 
 /// Copies bytes over as many others, short ones as [`append`] does.

@@ -114,11 +114,10 @@ impl KeyedState {
         if let Some(ttl) = table.ttl {
             return found.iter().for_each(|&number| self.read_mortal(state, number, ttl, cells));
         }
-        for &slot in found {
-            let slot = if slot == NONE { None } else { Some(&table.slots[slot as usize]).filter(|slot| slot.live) };
-            cells.present.push(u8::from(slot.is_some()));
-            cells.values.push(slot.map(|slot| slot.value()).unwrap_or_default());
-        }
+        // Room for all is made at once.
+        let value = |&slot: &u32| table.slots.get(slot as usize).filter(|slot| slot.live).map(Slot::value);
+        cells.present.extend(found.iter().map(|slot| u8::from(value(slot).is_some())));
+        cells.values.extend(found.iter().map(|slot| value(slot).unwrap_or_default()));
     }
 
     /// What a slot holds that has a time to live.
@@ -159,7 +158,7 @@ impl KeyedState {
         self.before_write(state, number);
         let slot = &mut self.tables[state].slots[number as usize];
         self.taken += slot.value().len() + PER_VALUE;
-        self.undo.replacing(state, number, slot, None);
+        self.undo.replacing(state, number, slot);
         slot.value_mut()[..STAMP].copy_from_slice(&stamp);
     }
 
@@ -335,9 +334,11 @@ impl KeyedState {
     pub(super) fn replace(&mut self, state: usize, number: u32, live: bool, stamp: Option<&Stamp>, value: &[u8]) {
         self.before_write(state, number);
         let table = &mut self.tables[state];
-        let parts = table.take_parts(number);
+        if let Some(parts) = table.take_parts(number) {
+            self.undo.replacing_parts(parts);
+        }
         let slot = &mut table.slots[number as usize];
-        self.undo.replacing(state, number, slot, parts);
+        self.undo.replacing(state, number, slot);
         (slot.live, slot.saved) = (live, 0);
         if stamp.is_none() && slot.overwrite_value(value) {
             return;

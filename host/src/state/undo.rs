@@ -21,13 +21,13 @@ const KEPT: usize = 4 << 20;
 struct Step {
     state: u32,
     slot: u32,
-    live: bool,
-    /// How many bytes of the old value are still in place,
-    kept: u32,
+    /// How many bytes the old value has,
+    len: u32,
     /// of those how many were in snapshots,
     saved: u32,
-    /// and where in `Undo::values` the whole old value begins, if it was replaced.
-    replaced: Option<usize>,
+    live: bool,
+    /// and whether they are in `Undo::values`; else they are still in place.
+    replaced: bool,
 }
 
 impl Undo {
@@ -50,21 +50,29 @@ impl Undo {
         }
     }
 
-    /// Notes a slot whose value is about to be replaced, with the parts in which it began.
+    /// Notes the parts in which the value began that is to be noted next.
+    pub(super) fn replacing_parts(&mut self, parts: Parts) {
+        self.parts.push((self.steps.len(), parts));
+    }
+
+    /// Notes a slot whose value is about to be replaced.
     #[inline]
-    pub(super) fn replacing(&mut self, state: usize, number: u32, slot: &Slot, parts: Option<Parts>) {
-        self.parts.extend(parts.map(|parts| (self.steps.len(), parts)));
-        let replaced = Some(self.values.len());
+    pub(super) fn replacing(&mut self, state: usize, number: u32, slot: &Slot) {
         append(&mut self.values, slot.value());
-        self.steps.push(Step { state: state as u32, slot: number, live: slot.live, kept: 0, saved: slot.saved, replaced });
+        self.note(state, number, slot, true);
     }
 
     /// Notes a slot whose value is about to get longer.
     #[inline]
     pub(super) fn extending(&mut self, state: usize, number: u32, slot: &Slot) {
-        // Lists have a limit far below.
-        let kept = slot.value().len() as u32;
-        self.steps.push(Step { state: state as u32, slot: number, live: slot.live, kept, saved: slot.saved, replaced: None });
+        self.note(state, number, slot, false);
+    }
+
+    #[inline]
+    fn note(&mut self, state: usize, number: u32, slot: &Slot, replaced: bool) {
+        // Values and lists have limits far below.
+        let len = slot.value().len() as u32;
+        self.steps.push(Step { state: state as u32, slot: number, len, saved: slot.saved, live: slot.live, replaced });
     }
 
     /// Takes back everything, newest first.
@@ -76,12 +84,12 @@ impl Undo {
                 table.set_parts(step.slot, Some(parts));
             }
             table.change(step.slot, |slot| {
-                match step.replaced {
-                    Some(start) => {
-                        slot.set_value(&self.values[start..end]);
-                        end = start;
-                    }
-                    None => slot.truncate_value(step.kept as usize),
+                if step.replaced {
+                    let start = end - step.len as usize;
+                    slot.set_value(&self.values[start..end]);
+                    end = start;
+                } else {
+                    slot.truncate_value(step.len as usize);
                 }
                 slot.live = step.live;
                 slot.saved = step.saved;
