@@ -29,6 +29,10 @@ impl Observer for Watcher {
             _ => {}
         }
         let mut live = self.0.live();
+        if matches!(happened(notice), Some(Happened::Began | Happened::Restarting)) {
+            // What was under way is no more.
+            live.progress.health.late = None;
+        }
         match notice {
             Notice::Starting { attempt } | Notice::Resuming { attempt, .. } => {
                 live.attempt = Some(*attempt);

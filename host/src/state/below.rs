@@ -7,6 +7,7 @@
 //! yet is listed below (`changed`), and read there when the snapshot is handed over.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use super::KeyedState;
 use super::change::Change;
@@ -15,7 +16,7 @@ use super::cold::{Cold, ColdFault, HEAD, LONGEST_PLACE, make_place, split_place}
 use super::facts::{Facts, Laid};
 use super::field;
 use super::notes::Notes;
-use super::parts::{PART, Parts, part_place, prefix};
+use super::parts::{Disowned, PART, Parts, part_place, prefix};
 use super::table::{Hashed, NONE, Table};
 use crate::plan::{StateDescriptor, StateKind};
 use crate::record::{hash_key, key_group};
@@ -52,8 +53,8 @@ pub(super) struct Below {
     pub(super) part: usize,
     /// How many lists have got parts.
     pub(super) lists: u64,
-    /// Of lists that are no more, what the places of their parts begin with.
-    pub(super) disowned: Vec<Vec<u8>>,
+    /// Lists that are no more, whose parts are still to be removed, the oldest first.
+    pub(super) disowned: VecDeque<Disowned>,
     /// Where the last page ended that was read in the call at hand of a list with parts.
     pub(super) page: Option<PageEnd>,
     /// Room that is used again.
@@ -87,7 +88,7 @@ impl Below {
             swept: (Vec::new(), 0),
             part: PART,
             lists: 0,
-            disowned: Vec::new(),
+            disowned: VecDeque::new(),
             page: None,
             place: Vec::new(),
             value: Vec::new(),

@@ -221,26 +221,53 @@ impl Below {
                 let slot = &table.slots[number as usize];
                 // What has parts has a place.
                 self.set_place(state, slot.group, slot.key());
-                self.disowned.push(prefix(&self.place, list));
+                self.disowned.push_back(Disowned::new(prefix(&self.place, list)));
             }
         }
     }
 
-    /// Removes some parts of lists that are no more.
+    /// Removes some parts of lists that are no more, of the oldest first: the more lists wait, the more parts, so that they don't get ever
+    /// more, however many each call loses.
     pub(super) fn clear_away(&mut self) {
-        let Some(prefix) = self.disowned.last().filter(|_| self.fault.is_none()) else { return };
-        let mut gone = Vec::new();
-        let read = self.store.range(prefix, &mut |place, _| {
-            let is_part = place.starts_with(prefix);
-            gone.extend(is_part.then(|| place.to_vec()));
-            is_part && gone.len() < TOGETHER
-        });
-        self.settle(read);
-        if gone.len() < TOGETHER {
-            self.disowned.pop();
+        if self.disowned.is_empty() {
+            return;
+        }
+        let (mut most, mut gone) = (TOGETHER.max(self.disowned.len()), Vec::new());
+        while most > 0
+            && self.fault.is_none()
+            && let Some(Disowned { prefix, next }) = self.disowned.pop_front()
+        {
+            let before = gone.len();
+            let read = self.store.range(&next, &mut |place, _| {
+                let is_part = place.starts_with(&prefix);
+                gone.extend(is_part.then(|| place.to_vec()));
+                is_part && gone.len() - before < most
+            });
+            self.settle(read);
+            let found = gone.len() - before;
+            // To find out that there is nothing left costs as much.
+            most -= found.max(1);
+            if let (0, Some(next)) = (most, gone[before..].last()) {
+                self.disowned.push_front(Disowned { prefix, next: next.clone() });
+            }
         }
         gone.iter().for_each(|place| self.store.remove(place));
         self.commit();
+    }
+}
+
+/// A list that is no more, of which parts are left.
+#[derive(Debug)]
+pub(super) struct Disowned {
+    /// What the places of its parts begin with.
+    prefix: Vec<u8>,
+    /// None of them lies before this one: what was removed is not looked through again.
+    next: Vec<u8>,
+}
+
+impl Disowned {
+    pub(super) fn new(prefix: Vec<u8>) -> Self {
+        Disowned { next: prefix.clone(), prefix }
     }
 }
 

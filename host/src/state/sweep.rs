@@ -5,7 +5,7 @@
 use super::KeyedState;
 use super::below::Placed;
 use super::changed::split_listed;
-use super::parts::prefix;
+use super::parts::{Disowned, prefix};
 use super::table::Slot;
 use super::ttl;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
@@ -107,7 +107,7 @@ impl KeyedState {
                 return true;
             }
             if is_vain {
-                disowned.extend(facts.parts.map(|parts| prefix(place, parts.list)));
+                disowned.extend(facts.parts.map(|parts| Disowned::new(prefix(place, parts.list))));
                 vain.push(place.to_vec());
             } else if aged.len() < AGED {
                 aged.push((state, key.into_owned()));

@@ -19,7 +19,7 @@ const MIN_NEWER: usize = 3;
 /// See [`MIN_NEWER`].
 const MAX_GROWTH: u64 = 2;
 
-/// No merge beside a job's work reads more files than this: each takes an open file and some memory.
+/// No merge beside a job's work reads more files than this, or twice as many as it writes: each takes an open file and some memory.
 const MAX_INPUTS: usize = 256;
 
 /// State files to be merged.
@@ -234,16 +234,23 @@ impl FileLists {
         self.running.remove(operator);
     }
 
-    /// What is to be merged in a list, if anything.
+    /// What is to be merged in a list, if anything: where most files are.
     fn due(&self, files: &[StateFile]) -> Option<Due> {
-        let lanes = lanes(files).into_iter().filter(|lane| depth(&lane.files) > MAX_FILES || has_outgrown(&lane.files));
-        let lane = lanes.max_by_key(|lane| lane.files.len())?;
+        lanes(files).iter().filter_map(|lane| self.due_in(lane)).max_by_key(|due| due.inputs.len())
+    }
+
+    fn due_in(&self, lane: &Lane<'_>) -> Option<Due> {
+        let is_long = depth(&lane.files) > MAX_FILES;
         let first = lane.files.first()?;
         if lane.files.iter().any(|file| file.groups != first.groups) {
-            return Some(self.redivided(&lane));
+            return is_long.then(|| self.redivided(lane));
         }
-        let start = if has_outgrown(&lane.files) { 0 } else { suffix(&lane.files) };
-        let inputs = oldest(&lane.files[start..]);
+        let has_outgrown = has_outgrown(&lane.files);
+        if !is_long && !has_outgrown {
+            return None;
+        }
+        let start = if has_outgrown { 0 } else { suffix(&lane.files) };
+        let inputs = oldest(&lane.files[start..], MAX_INPUTS);
         // One file that is far smaller than the next: others will join it.
         (inputs.len() > 1).then(|| Due { inputs, ranges: vec![lane.hull], base: start == 0 })
     }
@@ -251,7 +258,10 @@ impl FileLists {
     /// After a change of parallelism files overlap in other ranges than they are written in now. A merge of all, or of as many as can be at
     /// once, puts that right.
     fn redivided(&self, lane: &Lane<'_>) -> Due {
-        Due { inputs: oldest(&lane.files), ranges: self.ranges(lane.hull), base: true }
+        let ranges = self.ranges(lane.hull);
+        // With each merge there are fewer.
+        let most = MAX_INPUTS.max(2 * ranges.len());
+        Due { inputs: oldest(&lane.files, most), ranges, base: true }
     }
 
     /// What of some key groups each subtask has that has any.
@@ -269,8 +279,8 @@ struct Due {
 }
 
 /// As many of these files as a merge may read, the oldest first: the next one takes what comes of them, and the rest.
-fn oldest(files: &[&StateFile]) -> Vec<StateFile> {
-    files.iter().take(MAX_INPUTS).map(|&file| file.clone()).collect()
+fn oldest(files: &[&StateFile], most: usize) -> Vec<StateFile> {
+    files.iter().take(most).map(|&file| file.clone()).collect()
 }
 
 /// Files that share key groups, directly or through others, in the order of the list. Files of different lanes have nothing to do with
@@ -304,7 +314,7 @@ fn depth(files: &[&StateFile]) -> usize {
     files.iter().map(|file| at(file.groups.start)).max().unwrap_or(0)
 }
 
-/// Whether newer files take far more than the oldest.
+/// Whether newer files take far more than the oldest; all are of the same key groups.
 fn has_outgrown(files: &[&StateFile]) -> bool {
     let Some((base, newer)) = files.split_first() else { return false };
     newer.len() >= MIN_NEWER && newer.iter().map(|file| file.bytes).sum::<u64>() / MAX_GROWTH > base.bytes

@@ -413,6 +413,28 @@ fn very_many_files_are_merged_a_part_at_a_time() {
     }
 }
 
+/// Each merge leaves fewer files than it reads, however many it writes.
+#[test]
+fn more_subtasks_than_a_merge_reads_files_redivide_what_fewer_have_left() {
+    const MOST: u16 = 32_768;
+    let file = |epoch, subtask, parallelism| {
+        let groups = KeyGroups::of_subtask(subtask, parallelism, MOST);
+        StateFile { groups, ..state_file(3, epoch, "count", subtask) }
+    };
+    let old: Vec<StateFile> = (1..=8).flat_map(|epoch| (0..200).map(move |subtask| file(epoch, subtask, 200))).collect();
+    let mut lists = FileLists::new(OWN, 307, MOST, Some(&manifest(3, 1000, old)));
+    (0..307).for_each(|subtask| lists.add("count", &[file(9, subtask, 307)]));
+    let mut count = lists.files("count").len();
+    while let Some(Merge { operator, inputs, outputs, .. }) = lists.next_merge() {
+        let made = |output: MergeOutput| StateFile { path: output.path, groups: output.groups, ..inputs[0].clone() };
+        let files = outputs.into_iter().map(made).collect();
+        lists.finish(Merged { operator, inputs: inputs.iter().map(|file| file.path.clone()).collect(), files }).unwrap();
+        assert!(lists.files("count").len() < count);
+        count = lists.files("count").len();
+    }
+    assert!(count <= 307 * MAX_FILES, "{count}");
+}
+
 #[test]
 fn files_that_the_attempt_has_brought_along_share_no_path_with_merged_ones() {
     let mut files = one_lane(&[10; 9]);

@@ -27,6 +27,8 @@ pub(super) struct Cycle {
     closing: bool,
     tally: Tally,
     streak: Streak,
+    /// It is still to be said that all is well again after so many failures, or after one that was late.
+    owed: Option<u64>,
 }
 
 /// A checkpoint that is under way.
@@ -90,7 +92,7 @@ impl Cycle {
     pub(super) fn new(settings: CheckpointSettings, now: Instant, good: Option<(u64, Instant)>, streak: Streak) -> Self {
         let due = settings.interval.map(|interval| now + interval);
         let tally = Tally { good, ..Tally::default() };
-        Cycle { settings, due, ended: None, failed: None, under_way: BTreeMap::new(), closing: false, tally, streak }
+        Cycle { settings, due, ended: None, failed: None, under_way: BTreeMap::new(), closing: false, tally, streak, owed: None }
     }
 
     /// What to trigger now, if anything. The last one waits for no other: what is under way then becomes part of it.
@@ -175,15 +177,19 @@ impl Cycle {
         Some(Failure { is_given_up, is_tolerated, counts })
     }
 
-    /// A checkpoint is committed, and with it those before it that were given up. Returns how many had failed in a row until then, if any
-    /// had, or one was late.
+    /// A checkpoint is committed, and with it those before it that were given up. If all is well again, returns how many had failed in a
+    /// row until then; none had where one was late only.
     pub(super) fn committed(&mut self, epoch: u64, now: Instant) -> Option<u64> {
         let later = self.under_way.split_off(&(epoch + 1));
         let was_late = std::mem::replace(&mut self.under_way, later).values().any(|under_way| under_way.late);
         self.ended = Some(now);
         (self.tally.good, self.tally.in_a_row) = (Some((epoch, now)), 0);
         let failed = std::mem::take(&mut self.streak).failed;
-        (was_late || failed > 0).then_some(failed)
+        if was_late || failed > 0 {
+            self.owed = Some(self.owed.unwrap_or(0) + failed);
+        }
+        let is_late = self.running().any(|(_, under_way)| under_way.late);
+        if is_late { None } else { self.owed.take() }
     }
 
     /// A checkpoint that is not committed yet.

@@ -84,6 +84,15 @@ fn one_that_has_taken_half_its_time_is_late_until_it_is_committed_and_told_of_on
 }
 
 #[test]
+fn all_is_well_only_when_none_is_late_any_more() {
+    let mut life = life(|settings| settings.max_concurrent = 3);
+    (1..=3).for_each(|epoch| life.triggers(epoch * 10, u64::from(epoch)));
+    assert_eq!([25, 35].map(|second| life.cycle.newly_late(life.at(second)).map(|(epoch, _)| epoch)), [Some(1), Some(2)]);
+    assert_eq!((life.cycle.committed(1, life.at(36)), life.cycle.committed(2, life.at(37))), (None, Some(0)));
+    assert_eq!(life.cycle.committed(3, life.at(38)), None);
+}
+
+#[test]
 fn without_an_interval_nothing_comes_by_itself() {
     let life = life(|settings| settings.interval = None);
     assert_eq!((life.is_due(100_000), life.wake(0, Wishes::default())), (false, None));
