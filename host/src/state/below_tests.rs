@@ -324,6 +324,28 @@ fn a_list_that_is_replaced_removed_or_has_expired_leaves_nothing_below() {
     }
 }
 
+/// Each round loses a hundred lists, each in more than one part.
+#[test]
+fn lists_that_are_lost_in_every_call_do_not_pile_up_below() {
+    let keys: Vec<Vec<u8>> = (0..100u32).map(|key| key.to_be_bytes().to_vec()).collect();
+    let (call, which) = (call(&keys), (0..100).collect::<Vec<u32>>());
+    let mut state = KeyedState::over(states(), 128, Box::new(Shelf::default()), 0);
+    let ends: Column = (0..200).map(element).collect();
+    let mut most = Vec::new();
+    for _ in 0..40 {
+        which.iter().for_each(|&key| state.list_replace(LIST, &call, key, &ends.ends, &ends.bytes));
+        state.commit();
+        state.evict();
+        snapshot(&mut state);
+        state.clear(LIST, &call, &which);
+        state.commit();
+        state.evict();
+        most.push(state.usage().unwrap().bytes_on_disk);
+    }
+    let (early, late) = (most[..20].iter().max().unwrap(), most[20..].iter().max().unwrap());
+    assert!(late <= early, "{most:?}");
+}
+
 #[test]
 fn of_a_list_whose_elements_expire_little_more_lies_below_than_lives() {
     let call = call(&[b"one".to_vec()]);
