@@ -18,15 +18,20 @@ pub fn sync_dir(dir: &Path) -> Result<()> {
     }
 }
 
-/// Makes a directory and those above it that are missing, durably.
+/// Makes a directory and those above it that are missing, durably. Of what is there already the last may have been made by a call that failed
+/// before its name was durable.
 ///
 /// # Errors
 /// If one of them can't be made or written out.
 pub fn create_dirs(dir: &Path) -> Result<()> {
-    if dir.is_dir() {
-        return Ok(());
-    }
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if dir.is_dir() {
+        return match parent.map_or(Ok(()), sync_dir) {
+            // Somebody else has made it, who may do more there.
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => Ok(()),
+            result => result,
+        };
+    }
     if let Some(parent) = parent {
         create_dirs(parent)?;
     }

@@ -6,6 +6,7 @@ mod checkpoints;
 mod client;
 mod components;
 mod console;
+mod descriptors;
 mod failure;
 mod history;
 mod remote;
@@ -63,6 +64,7 @@ pub fn main() -> ExitCode {
 fn run(run: &RunArgs, host_file: &HostFile, output: Output) -> Result<u8> {
     let plan = plan(run, host_file.read()?)?;
     let begin = run.restore.options(run.fresh);
+    descriptors::allow_all();
     let console = Arc::new(Console::begin(&plan));
     let ended = job::run(&plan, &begin, console.clone());
     console.end();

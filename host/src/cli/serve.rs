@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::args::{Output, ServeArgs};
-use super::console;
+use super::{console, descriptors};
 use crate::api::{Guard, Listen, Serving};
 use crate::error::{Error, Kind, Result};
 use crate::job::{self, Signals};
@@ -11,6 +11,7 @@ use crate::service::{Host, LogReader};
 
 /// Serves until the first signal, then has all jobs take a last checkpoint. A second signal ends the process at once.
 pub(super) fn serve(args: &ServeArgs, log: LogReader, output: Output) -> Result<u8> {
+    descriptors::allow_all();
     let runtime = job::runtime()?;
     // In this order: where it can't listen, no job begins.
     let listen = Listen { address: args.listen, guard: Guard::new(args.token.read()?.as_deref()), tls: args.tls.clone().both() };

@@ -41,7 +41,7 @@ pub use content::{Content, LocalFile, within};
 pub use head::Head;
 pub use merge::{each_entry, merge};
 pub use operator::{OperatorStateFacts, OperatorStateReader, WrittenOperatorState, write_operator};
-pub use output::{PIECE, Take, Unwanted};
+pub use output::{PIECE, Take, Unwanted, next_piece};
 pub use read::{ChangeCursor, StateReader};
 pub use write::{FileFacts, Grouped, Written};
 

@@ -4,11 +4,16 @@ use bytes::Bytes;
 
 use crate::error::{Error, Kind};
 
-/// The pieces of a file have so many bytes, but the last, which has fewer. Stores take parts of this size, and most want them equal.
+/// The first pieces of a file have so many bytes, but the last, which has fewer. Stores take parts of this size, and most want them equal.
 pub const PIECE: usize = 8 << 20;
 
 /// After so many pieces they are twice as large, and again after as many more: stores take no more than ten thousand parts.
 const DOUBLED_AFTER: u32 = 1000;
+
+/// How many bytes the next piece of a file has after so many, unless it is the last.
+pub fn next_piece(pieces: u32) -> usize {
+    PIECE << (pieces / DOUBLED_AFTER).min(9)
+}
 
 /// Takes a piece of a file; the next one follows it.
 pub type Take<'t> = dyn FnMut(Bytes) -> Result<(), Unwanted> + 't;
@@ -70,7 +75,7 @@ impl<'t> Output<'t> {
 
     /// How many bytes the next piece has, unless it is the last.
     fn next(&self) -> usize {
-        PIECE << (self.pieces / DOUBLED_AFTER).min(9)
+        next_piece(self.pieces)
     }
 
     fn hand_over(&mut self, piece: Bytes) -> Result<(), Unwanted> {
@@ -78,5 +83,22 @@ impl<'t> Output<'t> {
         self.bytes += piece.len() as u64;
         self.checksum = crc32c::crc32c_append(self.checksum, &piece);
         (self.take)(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 5 TiB, in ten thousand parts of which none is larger than 5 GiB.
+    #[test]
+    fn a_store_takes_all_pieces_of_the_largest_object() {
+        let (mut bytes, mut pieces) = (0, 0);
+        while bytes < 5 << 40 {
+            let next = next_piece(pieces) as u64;
+            assert!(next <= 5 << 30, "piece {pieces} has {next} bytes");
+            (bytes, pieces) = (bytes + next, pieces + 1);
+        }
+        assert!(pieces <= 10_000, "{pieces} pieces");
     }
 }

@@ -118,6 +118,11 @@ pub(super) struct Copying {
 }
 
 impl Copying {
+    /// Whether it can still become a copy.
+    pub(super) fn goes_on(&self) -> bool {
+        self.upload.is_some()
+    }
+
     /// Adds what comes next.
     pub(super) async fn put(&mut self, piece: &Bytes) {
         let Some(upload) = &mut self.upload else { return };

@@ -231,6 +231,9 @@ impl Place {
     async fn make_copy(&self, key: &Key, file: Named<'_>) -> Result<Option<LocalFile>> {
         let Some(copies) = &self.copies else { return Ok(None) };
         let mut copying = copies.begin(key).await;
+        if !copying.goes_on() {
+            return Ok(None);
+        }
         self.fetch(key, file, Some(&mut copying)).await?;
         let (true, Location::Path(path)) = (copying.finish().await, copies.path(key)) else { return Ok(None) };
         tracing::info!("{} was read, of which there was no local copy that is whole", self.dir.join(file.path));
@@ -238,7 +241,8 @@ impl Place {
         Ok(tokio::task::spawn_blocking(move || LocalFile::open(&path).ok()).await.ok().flatten())
     }
 
-    /// Fetches a file piece by piece, of which a copy is made if one is `copying`, and checks it.
+    /// Fetches a file piece by piece and checks it. If a copy of it is `copying`, it is fetched for that: no further and not checked once there can
+    /// be none.
     async fn fetch(&self, key: &Key, file: Named<'_>, mut copying: Option<&mut Copying>) -> Result<()> {
         self.check_size(key, file).await?;
         let path = self.dir.join(file.path);
@@ -254,6 +258,9 @@ impl Place {
             checksum = crc32c::crc32c_append(checksum, &piece);
             if let Some(copying) = &mut copying {
                 copying.put(&piece).await;
+                if !copying.goes_on() {
+                    return Ok(());
+                }
             }
         }
         file.check_facts(file.bytes, &format!("{checksum:08x}")).map_err(|reason| broken(&path, &reason))

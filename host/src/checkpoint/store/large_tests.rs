@@ -244,6 +244,7 @@ fn read_by_two(path: &Location, content: Arc<dyn Content>, file: &StateFile) -> 
 }
 
 /// A large file in a bucket is read in ranges, each of them once by each reader; or, where there are to be copies, one is made in pieces.
+/// For one that can't be made nothing is read.
 #[tokio::test]
 async fn a_large_file_in_a_bucket_is_opened_without_being_in_memory() {
     let (fake, mut asked) = Fake::new(Ill::Well);
@@ -251,8 +252,12 @@ async fn a_large_file_in_a_bucket_is_opened_without_being_in_memory() {
     let (file, bytes) = inputs(&place, 1).await.remove(0);
     let dir = tempfile::tempdir().unwrap();
     let copied = Place { copies: Some(Copies::open(dir.path(), "words").unwrap()), ..place.clone() };
+    // A file is where the directory of copies would be.
+    let without = tempfile::tempdir().unwrap();
+    let uncopied = Place { copies: Some(Copies::open(without.path(), "words").unwrap()), ..place.clone() };
+    std::fs::write(without.path().join("words/copies/run-0001"), "").unwrap();
     let path = place.dir.join(&file.path);
-    for (place, readers) in [(place.clone(), 3), (copied.clone(), 1)] {
+    for (place, readers) in [(place.clone(), 3), (copied.clone(), 1), (uncopied, 3)] {
         while asked.try_recv().is_ok() {}
         let mut fetching = Fetching::of(1);
         let content = content_checked(&place, Named::from(&file), &mut fetching).await.unwrap();

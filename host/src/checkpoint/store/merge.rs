@@ -10,7 +10,7 @@ use super::pace::{Pace, Paced, Share};
 use super::ranged::{Fetching, Ranged};
 use super::{Store, key};
 use crate::checkpoint::decide::{MAX_FILES, Merge, Merged};
-use crate::checkpoint::file::{Content, LocalFile, PIECE, StateReader, Take, Unwanted, merge};
+use crate::checkpoint::file::{Content, LocalFile, StateReader, Take, Unwanted, merge, next_piece};
 use crate::checkpoint::manifest::StateFile;
 use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
@@ -96,10 +96,10 @@ pub(super) async fn copy(from: &Place, file: &StateFile, to: &Place, path: &str)
     let merging = Pace::unbounded().begin(1.0);
     let input = Input::find(from, file, merging.share(), &mut fetching).await?;
     let make = move |take: &mut Take<'_>| {
-        let (content, mut at, mut checksum) = (input.content()?, 0, 0);
+        let (content, mut at, mut pieces, mut checksum) = (input.content()?, 0, 0, 0);
         while at < content.bytes() {
-            let piece = content.read(at, PIECE as u64).map_err(|error| unread(&input.path, &error))?;
-            at += piece.len() as u64;
+            let piece = content.read(at, next_piece(pieces) as u64).map_err(|error| unread(&input.path, &error))?;
+            (at, pieces) = (at + piece.len() as u64, pieces + 1);
             checksum = crc32c::crc32c_append(checksum, &piece);
             take(piece)?;
         }

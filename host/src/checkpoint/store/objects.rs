@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ pub(super) struct Objects {
     patience: Duration,
     /// Where they are, if they are files to be durable.
     dir: Option<Arc<Path>>,
+    /// Whether a write has failed. It may have made directories whose names are not durable, and which others find there.
+    has_failed: Arc<AtomicBool>,
     /// Of those who make files.
     makers: Arc<Semaphore>,
 }
@@ -34,7 +37,8 @@ pub(super) const MAKERS: usize = 128;
 
 impl Objects {
     pub(super) fn new(store: impl ObjectStore, patience: Duration) -> Self {
-        Objects { store: Arc::new(store), patience, dir: None, makers: Arc::new(Semaphore::new(MAKERS)) }
+        let makers = Arc::new(Semaphore::new(MAKERS));
+        Objects { store: Arc::new(store), patience, dir: None, has_failed: Arc::default(), makers }
     }
 
     /// Files below `dir`, which are written durably.
@@ -68,7 +72,8 @@ impl Objects {
 
     /// Puts an object, whatever is there.
     pub(super) async fn put(&self, key: &Key, bytes: Bytes) -> Result<()> {
-        self.again(|| self.store.put(key, bytes.clone().into())).await.map(drop)
+        let put = || async { self.written(key, self.store.put(key, bytes.clone().into()).await).await };
+        self.again(put).await.map(drop)
     }
 
     /// Puts an object where nothing is. False if there is one with another content; one with the same content is ours, from a put whose
@@ -76,7 +81,7 @@ impl Objects {
     pub(super) async fn put_new(&self, key: &Key, bytes: &Bytes) -> Result<bool> {
         let put = || async {
             let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-            let unknown = match self.store.put_opts(key, bytes.clone().into(), options).await {
+            let unknown = match self.written(key, self.store.put_opts(key, bytes.clone().into(), options).await).await {
                 Err(error) if is_open(&error) => error,
                 done => return done.map(|_| true),
             };
@@ -89,16 +94,31 @@ impl Objects {
         self.again(put).await
     }
 
-    /// Makes the name of a file durable that was found at its place: the put that has brought it there may have failed in that.
+    /// What became of a write, which counts as done only once the names of all directories that it needs are durable, too.
+    pub(super) async fn written<T>(&self, key: &Key, done: Result<T>) -> Result<T> {
+        match done {
+            Ok(done) if self.has_failed.load(Ordering::Relaxed) => self.sync(key).await.map(|()| done),
+            // Then nothing was made.
+            Ok(_) | Err(Error::AlreadyExists { .. }) => done,
+            Err(error) => {
+                self.has_failed.store(true, Ordering::Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the name of a file durable that is at its place, and those of its directories: the write that has made them may have failed in that.
     async fn sync(&self, key: &Key) -> Result<()> {
-        let Some(dir) = self.dir.as_ref().and_then(|dir| Some(dir.join(key.as_ref()).parent()?.to_owned())) else { return Ok(()) };
-        let synced = tokio::task::spawn_blocking(move || durable::sync_dir(&dir)).await?;
+        let Some(dir) = self.dir.clone() else { return Ok(()) };
+        let file = dir.join(key.as_ref());
+        let sync = move || dirs_of(&file, &dir).try_for_each(durable::sync_dir);
+        let synced = tokio::task::spawn_blocking(sync).await?;
         synced.map_err(|source| Error::Generic { store: "directory", source: source.into() })
     }
 
     /// Begins to put a large object of a key that nobody else writes. It appears when all of it has come.
     pub(super) async fn upload(&self, key: &Key) -> Result<Upload> {
-        let parts = self.store.put_multipart(key).await?;
+        let parts = self.written(key, self.store.put_multipart(key).await).await?;
         Ok(Upload::new(self.clone(), key.clone(), parts))
     }
 
@@ -190,6 +210,11 @@ impl Progress {
     }
 }
 
+/// The directories of a file, from its own up to `top`.
+fn dirs_of<'f>(file: &'f Path, top: &Path) -> impl Iterator<Item = &'f Path> {
+    file.ancestors().skip(1).take_while(move |dir| dir.starts_with(top))
+}
+
 /// Whether it is still open how a request ends. So it is with "already exists", which is also what S3 answers when two put at once, of
 /// which neither may have succeeded.
 fn is_open(error: &Error) -> bool {
@@ -206,7 +231,31 @@ fn found<T>(result: Result<T>) -> Result<Option<T>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fake::{Fake, Ill};
     use super::*;
+
+    /// A directory that is missing can't be written out, by which it is seen whether that is tried.
+    #[tokio::test]
+    async fn after_a_write_has_failed_those_that_follow_make_all_their_directories_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fake, _asked) = Fake::new(Ill::Completes("the directory above could not be written out"));
+        let objects = Objects::durable(fake, dir.path(), Duration::ZERO);
+        let (first, second) = (Key::from("run/state/1"), Key::from("run/state/2"));
+        objects.put(&first, Bytes::new()).await.unwrap();
+        objects.upload(&second).await.unwrap().finish().await.unwrap_err();
+        objects.put(&first, Bytes::new()).await.unwrap_err();
+        objects.put_new(&Key::from("run/state/3"), &Bytes::new()).await.unwrap_err();
+        std::fs::create_dir_all(dir.path().join("run/state")).unwrap();
+        objects.put(&first, Bytes::new()).await.unwrap();
+        assert!(objects.put_new(&Key::from("run/state/3"), &Bytes::new()).await.unwrap());
+    }
+
+    #[test]
+    fn the_directories_of_a_file_are_those_up_to_that_of_the_store() {
+        let dirs: Vec<&Path> = dirs_of(Path::new("/data/words/run-0001/state/1-1/a.state"), Path::new("/data/words")).collect();
+        let expected = ["/data/words/run-0001/state/1-1", "/data/words/run-0001/state", "/data/words/run-0001", "/data/words"];
+        assert_eq!(dirs, expected.map(Path::new));
+    }
 
     #[test]
     fn what_goes_on_is_not_given_up_however_long_it_takes() {

@@ -39,7 +39,8 @@ impl Upload {
     pub(super) async fn finish(&mut self) -> Result<()> {
         self.wait_for_fewer_than(1).await?;
         let Some(parts) = &mut self.parts else { return Ok(()) };
-        if let Err(error) = parts.complete().await {
+        let completed = parts.complete().await;
+        if let Err(error) = self.objects.written(&self.key, completed).await {
             // The answer may have been lost, and then there is nothing left to complete. A disk has not lost it: there the file may be at its
             // place, but its name not be durable.
             if !is_remote(&error) || self.objects.size(&self.key).await.ok().flatten() != Some(self.bytes) {
