@@ -206,3 +206,27 @@ fn a_key_that_alone_is_too_much_at_the_end_is_named() {
         "limits = { emitted = ",
     ]);
 }
+
+/// Each record emits a tenth of what a call may, and a batch has hundreds of them.
+#[test]
+fn what_the_parts_of_a_batch_emit_together_has_an_end() {
+    for settings in ["", "on-error = \"skip\""] {
+        println!("{settings}");
+        let job = JobFile::new("20ms")
+            .source("lines", "type = \"file\"\npath = \"input\"")
+            .operator(
+                "many",
+                "fixture-flat-map",
+                &["lines"],
+                &format!("config = {{ times = 1000 }}\nlimits = {{ emitted = \"1MiB\" }}\n{settings}"),
+            )
+            .file_sink("out", &["many"]);
+        let place = Place::new(&job);
+        place.write_lines("input", (0..500).map(|number| format!("{number:0100}")));
+        place.run(&["-p", "1"]).ends_with(1).says(&[
+            "operator `many`, subtask 0: a batch of ",
+            "emitted, worked on in parts, more than 4 times its limit of 1 MiB (limits.emitted)",
+            "limits = { emitted = ",
+        ]);
+    }
+}

@@ -21,6 +21,9 @@ use crate::wasm::{Cause, Failure, Instance, PROBE_TIME};
 /// before it in the call are worked on again.
 const PIECE: usize = 32;
 
+/// A batch that is worked on in parts may emit so many times what a single call may: all of it waits until the batch is done.
+const MOST_EMITTED: u64 = 4;
+
 /// A batch at an input port.
 pub(super) struct Arrived<'a> {
     pub(super) port: u16,
@@ -66,7 +69,7 @@ impl OperatorStage {
         };
         match blame {
             Some(_) if !self.may_be_the_sum(&failure) => Err(self.blame(whole, failure)),
-            blame => self.work_in_parts(whole, &failure, blame, emitted),
+            blame => self.work_in_parts(whole, &failure, blame, Some(emitted)),
         }
     }
 
@@ -79,14 +82,23 @@ impl OperatorStage {
     /// A batch has failed and so has the job: finds the record to blame.
     pub(super) fn blame(&mut self, whole: &Arrived<'_>, failure: Failure) -> Error {
         let blame = if self.is_broadcast(whole.port) { Blame::Broadcast } else { Blame::Record };
-        let found = self.work_in_parts(whole, &failure, Some(blame), &mut Vec::new());
+        let found = self.work_in_parts(whole, &failure, Some(blame), None);
         found.err().unwrap_or_else(|| self.place.error(&format!("a batch of {} records", whole.batch.len()), &failure, Blame::Operator))
     }
 
     /// Works on a batch that has failed in ever smaller parts, each a transaction, until all of it is done but the records that fail on
-    /// their own. With `blame` the first of these is the error.
-    fn work_in_parts(&mut self, whole: &Arrived<'_>, failure: &Failure, blame: Option<Blame>, emitted: &mut Emitted) -> Result<()> {
-        let mut todo = Vec::new();
+    /// their own. With `blame` the first of these is the error. Without `emitted`, nothing is kept of what the parts emit.
+    ///
+    /// # Errors
+    /// Also when the parts together emit more than [`MOST_EMITTED`] times the limit of a call.
+    fn work_in_parts(
+        &mut self,
+        whole: &Arrived<'_>,
+        failure: &Failure,
+        blame: Option<Blame>,
+        mut emitted: Option<&mut Emitted>,
+    ) -> Result<()> {
+        let (mut todo, mut of_part, mut waiting) = (Vec::new(), Vec::new(), 0);
         self.split(whole, (0, whole.batch.len()), failure, blame, &mut todo)?;
         let mut spent = true;
         while let Some((from, to)) = todo.pop() {
@@ -98,11 +110,29 @@ impl OperatorStage {
             let attempted = self.attempt(whole, from, end, spent)?;
             spent = attempted.is_err();
             match attempted {
-                Ok(()) => self.keep(whole, from, emitted)?,
+                Ok(()) => {
+                    self.keep(whole, from, &mut of_part)?;
+                    if let Some(emitted) = &mut emitted {
+                        waiting += bytes(&of_part);
+                        self.check_emitted(whole, waiting)?;
+                        emitted.append(&mut of_part);
+                    }
+                    of_part.clear();
+                }
                 Err(failed) => self.split(whole, (from, end), &failed, blame, &mut todo)?,
             }
         }
         self.ready(spent, self.place.settings.limits.time)
+    }
+
+    /// The parts of a batch have emitted `waiting` bytes so far: what one operator may fill the host's memory with has an end.
+    fn check_emitted(&self, whole: &Arrived<'_>, waiting: u64) -> Result<()> {
+        let limits = self.place.settings.limits;
+        if waiting <= limits.emitted.saturating_mul(MOST_EMITTED) {
+            return Ok(());
+        }
+        let failure = Failure::emitted_in_parts(limits, MOST_EMITTED);
+        Err(self.place.error(&format!("a batch of {} records", whole.batch.len()), &failure, Blame::Operator))
     }
 
     /// Records `from..to` have failed: leaves out the one to blame, unless that is the error, or halves. `todo` is a stack.
@@ -114,9 +144,7 @@ impl OperatorStage {
         blame: Option<Blame>,
         todo: &mut Vec<(usize, usize)>,
     ) -> Result<()> {
-        // At which record a limit is reached says nothing: those before it have done their part.
-        let said = failure.record.filter(|_| !matches!(failure.cause, Cause::Limit(_)));
-        let said = said.map(|record| from + record).filter(|&record| record < to);
+        let said = failure.guilty().map(|record| from + record).filter(|&record| record < to);
         match (said.or((to - from == 1).then_some(from)), blame) {
             (Some(record), Some(blame)) => Err(self.place.record_error(whole, record, failure, blame)),
             (Some(record), None) => {
@@ -246,6 +274,11 @@ impl OperatorPlace {
             _ => Error::new(Kind::Job, message),
         }
     }
+}
+
+/// Bytes of memory that it takes.
+fn bytes(emitted: &Emitted) -> u64 {
+    emitted.iter().map(|(_, _, batch)| batch.bytes() as u64).sum()
 }
 
 /// Records `from..to` of a batch; its keys stay.

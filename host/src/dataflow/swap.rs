@@ -158,23 +158,24 @@ impl OperatorStage {
     /// Finds the record to blame for a failed batch, as the end of its shortest beginning that fails; none where that takes too long.
     /// Nothing that is tried stays.
     fn guilty(&mut self, whole: &Arrived<'_>, failure: Failure) -> Result<Option<Error>, Box<Unopened>> {
-        if let Some(record) = failure.record {
+        if let Some(record) = failure.guilty() {
             return Ok(Some(self.place.record_error(whole, record, &failure, Blame::Record)));
         }
-        let is_over = |failure: &Failure| failure.cause == Cause::Limit(Limit::Time) || failure.cause.ends_attempt();
+        // Several records may have had less than the operator's limit of time, so that they ran out of it says nothing.
+        let is_over =
+            |failure: &Failure, records| failure.cause.ends_attempt() || (records > 1 && failure.cause == Cause::Limit(Limit::Time));
         let (mut good, mut bad, mut last) = (0, whole.batch.len(), failure);
         let mut spent = true;
         while bad - good > 1 {
-            if is_over(&last) {
+            if is_over(&last, bad) {
                 return Ok(None);
             }
             if spent {
                 let (component, (state, outputs)) = (Arc::clone(&self.place.component), self.dismiss());
                 self.install(component, state, outputs)?;
             }
-            let time = self.place.settings.limits.time.min(PROBE_TIME);
-            self.instance().set_time(time);
-            let middle = good + (bad - good) / 2;
+            let (middle, limit) = (good + (bad - good) / 2, self.place.settings.limits.time);
+            self.instance().set_time(if middle == 1 { limit } else { limit.min(PROBE_TIME) });
             let tried = self.instance().rehearse(u32::from(whole.port), &mut part(whole.batch, 0, middle));
             spent = tried.is_err();
             match tried {
@@ -182,7 +183,7 @@ impl OperatorStage {
                 Err(failure) => (bad, last) = (middle, failure),
             }
         }
-        Ok(Some(self.place.record_error(whole, bad - 1, &last, Blame::Record)))
+        Ok((!is_over(&last, bad)).then(|| self.place.record_error(whole, bad - 1, &last, Blame::Record)))
     }
 
     /// Ends the instance; what was lent to it is handed back.

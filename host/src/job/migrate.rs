@@ -91,6 +91,7 @@ impl Migration {
                 None => "exports no migrations".into(),
                 Some(migrator) => match migrator.ask(state.place, &state.from) {
                     Ok(()) => continue,
+                    Err(failure) if failure.cause == Cause::Interrupted => return Err(self.interrupted(&state.from, &failure)),
                     Err(failure) => format!("has no migration for it: asked for one, it {failure}"),
                 },
             };
@@ -208,6 +209,12 @@ impl Migration {
 
     fn declared(&self, place: usize) -> &StateDescriptor {
         &self.to.component.descriptor().states[place]
+    }
+
+    /// A call about a state was interrupted, which says nothing about the component.
+    fn interrupted(&self, from: &StateDescriptor, failure: &Failure) -> Error {
+        let message = format!("operator `{}`: state `{}`: asked for a migration, the component {failure}", self.operator, from.name);
+        Error::new(self.occasion.kind(), message)
     }
 
     /// The restore is refused because of a value.

@@ -170,9 +170,10 @@ impl KeyedState {
         gone / BYTES_PER_UNIT
     }
 
-    /// Removes some of the parts at the beginning of a list of which nothing has not expired, unless the call at hand has changed the list.
-    /// Returns how many bytes they had.
+    /// Removes some of the parts at the beginning of a list of which nothing has not expired. The call at hand must not have changed the
+    /// list, for this can't be taken back. Returns how many bytes they had.
     pub(super) fn shed_parts(&mut self, state: usize, number: u32) -> usize {
+        debug_assert!(!self.undo.has(state, number), "a list that a call has changed keeps its parts until the call is over");
         let KeyedState { tables, below: Some(below), now, .. } = self else { return 0 };
         let table = &mut tables[state];
         let Some((parts, ttl)) = table.parts(number).zip(table.ttl).filter(|(parts, ttl)| ttl::is_past(parts.first, *ttl, *now)) else {

@@ -36,6 +36,11 @@ impl Undo {
         self.steps.is_empty()
     }
 
+    /// Whether it has to take back a change of this slot.
+    pub(super) fn has(&self, state: usize, number: u32) -> bool {
+        self.steps.iter().any(|step| (step.state as usize, step.slot) == (state, number))
+    }
+
     /// Forgets how to take back what was changed: what was replaced is lost.
     pub(super) fn forget(&mut self, tables: &mut [Table]) {
         for (step, parts) in self.parts.drain(..) {

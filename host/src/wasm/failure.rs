@@ -135,6 +135,18 @@ impl Failure {
         Failure { cause, record, message: message.into() }
     }
 
+    /// Calls that were each within their limit have together emitted more than so many times as much.
+    pub(crate) fn emitted_in_parts(limits: Limits, times: u64) -> Self {
+        let (limit, most) = (Limit::Emitted, limits::bytes(limits.emitted));
+        let message = format!("emitted, worked on in parts, more than {times} times its limit of {most} (limits.{})", limit.key());
+        Failure::new(Cause::Limit(limit), None, message)
+    }
+
+    /// The record that the guest has said is to blame. At which one a limit is reached says nothing: those before it have done their part.
+    pub fn guilty(&self) -> Option<usize> {
+        self.record.filter(|_| !matches!(self.cause, Cause::Limit(_)))
+    }
+
     /// The call is not to be, or go on.
     pub(super) fn interrupted() -> Self {
         Failure::new(Cause::Interrupted, None, "was interrupted, because the attempt has ended")
