@@ -67,7 +67,7 @@ impl OperatorStage {
                 handing.halve(&call);
             }
             Err(failure) => {
-                let key = (call.keys.len() == 1).then(|| format!(" for key {}", preview(call.keys.get(0)))).unwrap_or_default();
+                let key = if call.keys.len() == 1 { format!(" for key {}", preview(call.keys.get(0))) } else { String::new() };
                 return Err(self.place.error(&format!("its finish hook{key}"), &failure, Blame::Operator));
             }
             Ok(()) if call.keys.is_empty() => {

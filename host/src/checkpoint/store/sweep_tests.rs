@@ -32,7 +32,8 @@ async fn what_is_left_of_copies_goes_once_the_attempts_are_over_that_have_left_i
     assert!(over.iter().all(|path| !path.exists()), "{:?}", files_below(local.path()));
     stay.extend([1, 2].map(|attempt| copy(2, &paths::snapshot(attempt, u64::from(attempt), "count", 0, 0))));
     let mut found = files_below(local.path());
-    (found.sort(), stay.sort());
+    found.sort();
+    stay.sort();
     assert_eq!(found, stay, "and the copies that the newest checkpoint needs");
 }
 
@@ -51,6 +52,7 @@ async fn with_a_write_that_fails_goes_what_the_tries_before_it_have_left() {
     store.place(1).write(path, breaks).await.unwrap_err();
     assert!(tried.iter().all(|path| !path.exists()));
     let (mut found, mut stay) = (files_below(dir.path()), others.to_vec());
-    (found.sort(), stay.sort());
+    found.sort();
+    stay.sort();
     assert_eq!(found, stay);
 }
