@@ -11,6 +11,7 @@ pub mod durable;
 pub mod error;
 pub mod record;
 pub mod telemetry;
+pub mod threads;
 pub mod tls;
 
 // Row 2: plain data and pure decisions.

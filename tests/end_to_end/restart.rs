@@ -50,7 +50,7 @@ fn attempts_come_to_an_end() {
     let ended = place.run(&["--output", "json"]).ends_with(1).says(&["attempt 2 has failed, another follows in 1ms"]);
     let told = ended.json();
     let error = told["error"]["message"].as_str().expect("an error");
-    assert!(error.contains("panicked: this is attempt 3") && error.ends_with("(not tried again: it was begun again 2 times)"), "{error}");
+    assert!(error.contains("panicked: this is attempt 3") && error.ends_with("(not tried again: restarted 2 time(s) already)"), "{error}");
     let failures = told["failures"].as_array().expect("those before it");
     let errors: Vec<_> = failures.iter().filter_map(|failed| failed["error"].as_str()).collect();
     assert!(errors.len() == 2 && (1..).zip(&errors).all(|(n, error)| error.contains(&format!("this is attempt {n}"))), "{errors:?}");
@@ -69,7 +69,7 @@ fn each_strategy_waits_as_it_is_set_to_and_ends_as_it_is_set_to() {
         (growing, "reset-backoff-threshold = \"1h\"", &["10ms", "30ms", "50ms"], None),
         // Every attempt lasts longer.
         (growing, "reset-backoff-threshold = \"1ms\"", &["10ms", "10ms", "10ms"], None),
-        (growing, "attempts-before-reset-backoff = 2", &["10ms", "30ms"], Some("it was begun again 2 times")),
+        (growing, "attempts-before-reset-backoff = 2", &["10ms", "30ms"], Some("restarted 2 time(s) already")),
         (rate, "failure-rate-interval = \"1h\"", &["5ms", "5ms"], Some("3 attempts have failed within 1h")),
         (rate, "failure-rate-interval = \"1ms\"", &["5ms", "5ms", "5ms"], None),
     ];

@@ -165,6 +165,31 @@ fn a_job_is_cancelled_at_once_while_a_restore_is_stuck_in_a_migration() {
 }
 
 #[test]
+fn a_job_is_cancelled_at_once_while_a_restore_waits_for_a_bucket() {
+    let server = Server::start();
+    let settings = server.bucket.settings("20ms").replace("\n\n[checkpoint.s3]", "\nmemory-threshold = \"0B\"\n\n[checkpoint.s3]");
+    let place = tally("fixture-tally-v1", "");
+    place.set_job(&tally_job("fixture-tally-v1", "").checkpoint(&settings));
+    Bucket::give_credentials(&place);
+    let mut host = running(&place);
+    host.cofferdam(&["stop", "job"]).succeeds();
+    let left = server.bucket.keys();
+    server.misbehaves(|request| (request.method == "GET" && request.key.ends_with(".state")).then_some(Fault::Held));
+    let command = host.start(&["deploy", "job.toml", "-p", "2"]);
+    host.running().wait_until("the restore waits", || server.waiting() > 0);
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    command.wait();
+    server.misbehaves(|_| None);
+    server.let_go();
+    assert!(server.bucket.keys() == left, "nothing of the job was touched");
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    let running = host.wait_for("job", "RUNNING");
+    assert!(running["restored-from"].is_u64(), "it goes on from there: {running}");
+    host.end().succeeds();
+}
+
+#[test]
 fn a_job_that_is_cancelled_while_an_attempt_that_has_failed_is_torn_down_is_not_begun_again() {
     let server = Server::start();
     let bucket = &server.bucket;

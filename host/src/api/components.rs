@@ -94,7 +94,7 @@ async fn inspect(State(host): Shared, Path(component): Path<String>) -> Result<a
     Ok(axum::Json(blocking(inspect).await?))
 }
 
-/// Removes a component that no job uses which has not ended.
+/// Removes a component that no job has, also none that has ended and is not forgotten.
 #[utoipa::path(delete, path = "/v1/components/{component}", tag = "components",
     params(("component" = String, Path, description = "Its digest, or name@version")),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]

@@ -23,15 +23,14 @@ pub use swap::{ERROR_FACTOR, PROBATION, SwapRequest};
 
 use std::sync::Arc;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::service::Host;
+use crate::threads;
 
 /// What handlers work with.
 type Shared = axum::extract::State<Arc<Host>>;
 
 /// Does `work` on a thread that may wait.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T, Problem> {
-    let done = tokio::task::spawn_blocking(work).await;
-    let done = done.map_err(|panic| Error::new(Kind::Internal, format!("answering the request panicked: {panic}"))).flatten();
-    done.map_err(|error| Problem::from(&error))
+    threads::blocking("answering the request", work).await.map_err(|error| Problem::from(&error))
 }

@@ -74,10 +74,10 @@ fn read(file: &Path) -> Result<Vec<u8>> {
 
 /// Pushes a component, whose content does not go over the wire if the host has it.
 fn push(client: &Client, file: &Path, content: Vec<u8>, name: Option<&str>) -> Result<Kept> {
-    let path = path(blake3::hash(&content).to_hex().as_str());
+    let digest = blake3::hash(&content).to_hex();
+    let path = path(&digest);
     let components: Components = client.get("/v1/components")?;
-    let digest = path.rsplit('/').next().unwrap_or_default();
-    let known = components.components.into_iter().find(|kept| kept.digest == digest && name.is_none_or(|name| name == kept.name));
+    let known = components.components.into_iter().find(|kept| kept.digest == digest.as_str() && name.is_none_or(|name| name == kept.name));
     match known {
         Some(kept) => Ok(kept),
         None => {

@@ -51,7 +51,7 @@ fn service(draft: &Draft) -> Option<Service> {
 
 fn refuse(section: &mut Section<'_>, service: Service, is_bucket: bool) {
     let scheme = service.scheme();
-    let is = if is_bucket { "is in another store" } else { "is a path" };
+    let is = if is_bucket { "is in another store" } else { "is no bucket" };
     let message = format!("`{scheme}` says how a bucket of {scheme}:// is reached, but `dir` {is}");
     section.refuse(scheme, &message, &format!("remove it, or set `dir = \"{scheme}://bucket/prefix\"`"));
 }

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use toml::Spanned;
 
 use super::faults::Faults;
-use super::nodes::{Draft, Role};
+use super::nodes::Draft;
 use crate::plan::suggest::closest;
-use crate::plan::{self, Input, Node};
+use crate::plan::{self, Input, Node, Role};
 
 /// The nodes, connected and in topological order; none if a fault was noted, here or when a node was read.
 pub(super) fn connect(faults: &Faults, drafts: Vec<Draft>) -> Option<Vec<Node>> {

@@ -3,8 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::faults::{Faults, Span};
-use super::nodes::{Draft, Role};
-use crate::plan::Location;
+use super::nodes::Draft;
+use crate::plan::{Location, Role};
 
 /// Notes sinks that write into one directory, into what a source reads, or among the job's checkpoints. `checkpoints` is the
 /// directory of this job's checkpoints.

@@ -10,7 +10,7 @@ use super::section::{Section, one_of};
 use super::setting::{AtLeast, ComponentName, LocalPath, Setting, Uid, Whole};
 use super::{grants, limits, state};
 use crate::plan::{
-    ComponentRef, Distribution, NodeKind, OnError, OperatorSettings, SinkSettings, SourceKind, SourceSettings, WordsSettings,
+    ComponentRef, Distribution, NodeKind, OnError, OperatorSettings, Role, SinkSettings, SourceKind, SourceSettings, WordsSettings,
 };
 
 /// A node as far as it could be read.
@@ -32,28 +32,20 @@ pub(super) struct Draft {
     pub(super) location: Option<Spanned<PathBuf>>,
 }
 
-/// Which of the three a node is, known even where nothing else is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    Source,
-    Operator,
-    Sink,
-}
-
 /// All nodes in the order of sources, operators, sinks, each as they stand in the file.
 pub(super) fn read(root: &mut Section<'_>, base: &Path, state: &state::Defaults) -> Vec<Draft> {
     root.require("source", "a job reads from at least one `[[source]]`");
     root.require("sink", "a job writes to at least one `[[sink]]`");
     let mut drafts = Vec::new();
-    for (key, role) in [("source", Role::Source), ("operator", Role::Operator), ("sink", Role::Sink)] {
-        drafts.extend(root.sections(key).into_iter().map(|section| draft(section, key, role, base, state)));
+    for role in [Role::Source, Role::Operator, Role::Sink] {
+        drafts.extend(root.sections(role.name()).into_iter().map(|section| draft(section, role, base, state)));
     }
     drafts
 }
 
-fn draft(section: Section<'_>, key: &str, role: Role, base: &Path, state: &state::Defaults) -> Draft {
+fn draft(section: Section<'_>, role: Role, base: &Path, state: &state::Defaults) -> Draft {
     let mut reader = Reader { section, base, state, location: None };
-    let uid = reader.section.uid(key);
+    let uid = reader.section.uid(role.name());
     let renamed_from = reader.section.optional::<Uid>("renamed-from").map(|uid| Spanned::new(uid.span(), uid.into_inner().0));
     let inputs = reader.inputs(role);
     let kind = match role {

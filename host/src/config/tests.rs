@@ -361,7 +361,7 @@ const CASES: &[Case<'_>] = &[
     (
         "\"state\"",
         "\"state\"\ns3 = { region = \"eu\" }",
-        &[(11, "[checkpoint]: `s3` says how a bucket of s3:// is reached, but `dir` is a path", "`dir = \"s3://bucket/prefix\"`")],
+        &[(11, "[checkpoint]: `s3` says how a bucket of s3:// is reached, but `dir` is no bucket", "`dir = \"s3://bucket/prefix\"`")],
     ),
     (
         "\"state\"",

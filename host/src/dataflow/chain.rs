@@ -72,6 +72,13 @@ pub(super) struct Surroundings {
     pub(super) activator: Activator,
 }
 
+impl Surroundings {
+    /// What the subtask has sent and nobody has worked off yet.
+    fn credit(&self) -> &Arc<Credit> {
+        &self.credits[usize::from(self.chain)][usize::from(self.subtask)]
+    }
+}
+
 /// One chain on one worker.
 pub(super) struct ChainTask {
     around: Surroundings,
@@ -158,7 +165,7 @@ impl ChainTask {
                     Work::Wait => return self.idle(),
                 },
                 Phase::Finishing(stage) => {
-                    if self.credit().is_used_up() {
+                    if self.around.credit().is_used_up() {
                         return Ok(());
                     }
                     self.finish(stage)?;
@@ -186,10 +193,6 @@ impl ChainTask {
             self.around.activator.activate();
         }
         Ok(())
-    }
-
-    fn credit(&self) -> &Arc<Credit> {
-        &self.around.credits[self.around.chain as usize][self.around.subtask as usize]
     }
 
     /// Takes in what has arrived.
@@ -223,7 +226,7 @@ impl ChainTask {
         if !self.ready.front().is_some_and(is_current) && has_come() && !self.ready.iter().any(is_current) {
             return Ok(if self.around.control.is_last(self.epoch) { Work::Finish } else { Work::Barrier });
         }
-        if self.ready.is_empty() || self.credit().is_used_up() {
+        if self.ready.is_empty() || self.around.credit().is_used_up() {
             return Ok(Work::Wait);
         }
         let (_, parcel) = self.ready.pop_front().expect("it was not empty");
@@ -285,7 +288,7 @@ impl ChainTask {
         let mut emitted = std::mem::take(&mut self.stages[stage].emitted);
         match &mut self.stages[stage].role {
             Role::Operator(operator) => operator.process(port, batch, origin, &mut emitted)?,
-            Role::Sink(sink) => sink.write(batch, &self.around.credits[self.around.chain as usize][self.around.subtask as usize])?,
+            Role::Sink(sink) => sink.write(batch, self.around.credit())?,
             Role::Source(_) | Role::Sequencer => unreachable!("nothing is routed to a source, and what comes to a sequencer is broadcast"),
         }
         self.route_all(stage, emitted)
@@ -330,7 +333,7 @@ impl ChainTask {
     }
 
     fn send(&mut self, output: usize, port: u16, target: u16, records: &Arc<Batch>) {
-        self.credit().take(records.bytes());
+        self.around.credit().take(records.bytes());
         let Surroundings { chain, subtask: sender, .. } = self.around;
         self.outputs[output].waiting.push(Parcel { target, port, sender, chain, records: Arc::clone(records) });
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::decide::restore_point;
+use crate::checkpoint::decide::newest_point;
 use crate::checkpoint::store::{Saved, Store, job_of};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Location, Plan};
@@ -38,8 +38,8 @@ pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, order: &SavepointOrder
         return Ok(saved);
     }
     let nothing = || Error::new(Kind::Checkpoint, format!("job `{}` has no checkpoint", plan.name));
-    let log = store.log(*store.runs().await?.last().ok_or_else(nothing)?).await?;
-    let point = restore_point(&log, log.last_slot() + 1)?.ok_or_else(nothing)?;
+    let log = store.newest_log().await?.ok_or_else(nothing)?;
+    let point = newest_point(&log)?.ok_or_else(nothing)?;
     let from = super::savepoint::origin(&store, log.run, point.slot);
     let (prepared, manifest) = (Arc::clone(prepared), Arc::new(point.manifest));
     let components = with_components.then(|| prepared.components.iter().flatten().cloned().collect());
@@ -74,8 +74,7 @@ pub async fn begins_from(plan: &Plan, since: Option<AttemptId>, savepoint: &Loca
     if since.is_some_and(|since| newest <= since) {
         return Ok(true);
     }
-    let Some(&run) = store.runs().await?.last() else { return Ok(since.is_some()) };
-    let log = store.log(run).await?;
+    let Some(log) = store.newest_log().await? else { return Ok(since.is_some()) };
     let from = unfulfilled(&log).and_then(|claim| claim.from.as_ref()?.parse::<Location>().ok());
     Ok(from.and_then(|manifest| manifest.parent()).as_ref() == Some(savepoint))
 }

@@ -9,10 +9,11 @@ use crate::checkpoint::decide::RestorePoint;
 use crate::checkpoint::manifest::{History, Streak};
 use crate::checkpoint::store::Store;
 use crate::clock;
-use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Running, Splits};
+use crate::dataflow::{self, Blueprint, Control, Events, Metrics, Splits};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Location, NodeKind, OnCancel, Plan};
+use crate::plan::{Location, OnCancel, Plan, Role};
 use crate::record::AttemptId;
+use crate::threads::blocking;
 
 use super::begin::{Begun, begin};
 use super::controller::{Controller, Parties};
@@ -36,10 +37,8 @@ pub async fn newest_attempt(plan: &Plan) -> Result<AttemptId> {
 }
 
 pub(super) async fn newest(store: &Store) -> Result<AttemptId> {
-    match store.runs().await?.last() {
-        Some(&run) => Ok(AttemptId { run, attempt: store.log(run).await?.last_attempt() }),
-        None => Ok(AttemptId::NONE),
-    }
+    let log = store.newest_log().await?;
+    Ok(log.map_or(AttemptId::NONE, |log| AttemptId { run: log.run, attempt: log.last_attempt() }))
 }
 
 /// Runs a job to its end, one attempt after the other. If the first one does not begin, it is the only one, unless the job is unattended:
@@ -221,7 +220,7 @@ async fn attempt(
     legacy: &mut Legacy,
 ) -> Result<Summary> {
     let plan = Arc::clone(&prepared.plan);
-    let store = open(&plan, legacy.claimer).await?;
+    let store = between::unless_cancelled(&options.interrupt, open(&plan, legacy.claimer)).await?;
     if let (Some(since), None) = (options.since, legacy.attempt) {
         legacy.attempt = Some(newest(&store).await?).filter(|newest| *newest > since);
     }
@@ -262,7 +261,7 @@ async fn attempt(
     // When nobody listens any more, the job has ended.
     let events: Events = Arc::new(move |event| drop(events.send(event)));
     observer.began(&metrics);
-    let sources: Vec<usize> = (0..plan.nodes.len()).filter(|&node| matches!(plan.nodes[node].kind, NodeKind::Source(_))).collect();
+    let sources: Vec<usize> = (0..plan.nodes.len()).filter(|&node| plan.nodes[node].kind.role() == Role::Source).collect();
     legacy.progress.restored = sources.iter().map(|&node| begun.beginning.records(node)).collect();
     let trial = swaps.trial();
     let running = match dataflow::start(Blueprint { trial, ..blueprint(prepared, &mut begun, &control, events, &metrics) }) {
@@ -293,7 +292,7 @@ async fn attempt(
         if let Err(error) = &mut ended {
             blame_newer(error, &store, begun.attempt).await;
         }
-        join(running).await
+        blocking("waiting for the workers", move || running.join()).await
     };
     let torn_down = tell_if_slow(torn_down, &slow, observer.as_ref());
     let joined;
@@ -315,7 +314,7 @@ async fn attempt(
         let counts = metrics.node(index);
         NodeTotals {
             uid: node.uid.clone(),
-            kind: node.kind.name(),
+            kind: node.kind.role().name(),
             records_in: counts.records_in,
             records_out: counts.records_out,
             records_failed: counts.records_failed,
@@ -423,11 +422,6 @@ async fn tell_if_slow<T>(torn_down: impl Future<Output = T>, slow: &Notice, obse
     }
     observer.notice(slow);
     torn_down.await
-}
-
-async fn join(running: Running) -> Result<()> {
-    let joined = tokio::task::spawn_blocking(move || running.join()).await;
-    joined.map_err(|panic| Error::new(Kind::Internal, format!("waiting for the workers panicked: {panic}")))?
 }
 
 fn restored(point: &RestorePoint, settled: &Settled) -> Restored {

@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::decide::{RestorePoint, next_epoch, restore_point};
+use crate::checkpoint::decide::{RestorePoint, newest_point, next_epoch, restore_point};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{Claim, LogEntry};
 use crate::checkpoint::store::{BeginFrom, Claimed, RunChoice, Store, canonical};
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
+use crate::threads::apart;
 
+use super::between::unless_cancelled;
 use super::fallback::{FellBack, newest_whole};
 use super::local::Local;
-use super::migrate::apart;
 use super::patience::Patience;
 use super::prepare::Prepared;
 use super::restore::{self, Beginning};
@@ -92,7 +93,7 @@ pub(super) async fn begin(store: &Store, prepared: &Prepared, options: &Options,
             origin = from.map(|from| from.manifest);
         }
         forget_unsaved(found, &beginning.unsaved);
-        *found = store.adopt(found, attempt).await?;
+        *found = unless_cancelled(&options.interrupt, store.adopt(found, attempt)).await?;
     }
     // What can't be read may be a manifest.
     let has_committed = log.manifests().next().is_some() || log.broken() > 0;
@@ -151,7 +152,10 @@ async fn read(store: &Store, point: Option<&mut RestorePoint>, prepared: &Prepar
     let local = Arc::new(apart(move || Local::create(&plan)).await?);
     let beginning = match checked {
         None => Beginning::default(),
-        Some((point, migrations, settled)) => restore::read(store, point, prepared, &migrations, &local, settled).await?,
+        Some((point, migrations, settled)) => {
+            let read = restore::read(store, point, prepared, &migrations, &local, settled);
+            unless_cancelled(&options.interrupt, read).await?
+        }
     };
     restore::complete(beginning, prepared, local).await
 }
@@ -180,10 +184,7 @@ async fn fall_back(store: &Store, options: &Options, error: Error) -> Result<Cho
 
 async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Option<AttemptId>) -> Result<Option<Choice>> {
     let run = after.map_or(RunChoice::Newest, RunChoice::After);
-    let newest = match store.runs().await?.last() {
-        Some(&run) => Some(store.log(run).await?),
-        None => None,
-    };
+    let newest = store.newest_log().await?;
     if let (true, None) = (options.fresh, after) {
         if let Some(log) = &newest {
             discard::clear_rest(store, log).await?;
@@ -211,7 +212,7 @@ async fn choose(store: &Store, prepared: &Prepared, options: &Options, after: Op
         }
         // It had been overtaken by a commit before it was claimed, so nothing may begin from it.
     }
-    match restore_point(&log, log.last_slot() + 1)? {
+    match newest_point(&log)? {
         Some(point) if point.manifest.finished => {
             // It may have been killed between its last commit and the publication.
             publish(store, prepared, &point, None).await?;

@@ -4,17 +4,37 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::checkpoint::decide::{RestorePoint, restore_point};
+use crate::checkpoint::decide::{RestorePoint, newest_point};
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::Control;
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
+use crate::wasm::Interrupt;
 
 use super::attempt::open;
 use super::begin::{publish, unfulfilled};
 use super::prepare::Prepared;
 use super::{End, Order, Outcome, Summary};
+
+/// So often it is looked whether a job was cancelled, which calls of guests are told by a flag, and nobody by an event.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Does work of which nothing has to stay, such as reading a checkpoint, and leaves it off when the job is cancelled.
+///
+/// # Errors
+/// Why it has failed; that it was left off.
+pub(super) async fn unless_cancelled<T>(interrupt: &Interrupt, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let cancelled = async {
+        while !interrupt.is_due() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        () = cancelled => Err(Error::new(Kind::Job, "it was cancelled before the attempt had begun")),
+    }
+}
 
 /// Waits until the next attempt is to begin, or the job is told to end.
 pub(super) async fn pause(delay: Duration, job: &str, orders: &mut UnboundedReceiver<Order>) -> Option<End> {
@@ -114,6 +134,6 @@ async fn newest(store: &Store, last: AttemptId) -> Result<Option<RestorePoint>> 
     match store.fence(last, &log).await? {
         Some(newer) => Err(newer),
         None if unfulfilled(&log).is_some_and(|claim| claim.from.is_some()) => Ok(None),
-        None => restore_point(&log, log.last_slot() + 1),
+        None => newest_point(&log),
     }
 }

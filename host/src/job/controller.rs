@@ -11,12 +11,12 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::checkpoint::decide::{FileLists, Merged};
 use crate::checkpoint::manifest::{History, Streak, Trigger};
-use crate::checkpoint::pending::{Ack, Expected, Part, Pending, Role};
+use crate::checkpoint::pending::{Ack, Expected, Part, Pending};
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{Control, Event, Metrics};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{NodeKind, Plan};
+use crate::plan::{NodeKind, Plan, Role};
 use crate::record::{AttemptId, KeyGroups};
 
 use super::begin::Begun;
@@ -123,7 +123,7 @@ impl Controller {
         let restored = begun.point.as_ref().map(|point| &point.manifest);
         let good = restored.and_then(|manifest| Some((manifest.checkpoint, started.checked_sub(since(&manifest.created))?)));
         restored.iter().filter(|manifest| manifest.attempt.run == begun.attempt.run).for_each(|manifest| history.recall(manifest));
-        let sources = plan.nodes.iter().enumerate().filter(|(_, node)| matches!(node.kind, NodeKind::Source(_)));
+        let sources = plan.nodes.iter().enumerate().filter(|(_, node)| node.kind.role() == Role::Source);
         Controller {
             attempt: begun.attempt,
             slot: begun.slot,
@@ -286,31 +286,22 @@ impl Controller {
 
     fn take(&mut self, event: Event) -> Result<()> {
         match event {
-            Event::Positions { node, subtask, epoch, splits } => self.ack(node, subtask, epoch, Part::Positions(splits)),
-            Event::Staged { node, subtask, epoch, staged } => self.ack(node, subtask, epoch, Part::Staged(staged)),
+            Event::Positions { node, subtask, epoch, splits } => self.ack(node, subtask, epoch, Part::Positions(splits))?,
+            Event::Staged { node, subtask, epoch, staged } => self.ack(node, subtask, epoch, Part::Staged(staged))?,
             Event::Snapshot { node, subtask, epoch, part } => {
                 let id = SnapshotId { node, subtask, epoch };
                 if let Some(parts) = self.parts.pass(id, part) {
                     let (upload, patience) = (self.upload(id), self.patience(epoch));
                     self.tasks.spawn(async move { Ok(Done::Uploaded(id, upload.run(parts, patience).await?)) });
                 }
-                Ok(())
             }
-            Event::Ended { node, .. } => {
-                self.ended(node);
-                Ok(())
-            }
-            Event::ChangedOver { subtask, epoch, took } => {
-                self.changed_over(subtask, epoch, took);
-                Ok(())
-            }
-            Event::Unfit { error } => {
-                self.unfit(&error);
-                Ok(())
-            }
-            Event::Unsaved { epoch, error, is_spent } => self.unsaved(epoch, error, is_spent),
-            Event::Failed(error) => Err(error),
+            Event::Ended { node, .. } => self.ended(node),
+            Event::ChangedOver { subtask, epoch, took } => self.changed_over(subtask, epoch, took),
+            Event::Unfit { error } => self.unfit(&error),
+            Event::Unsaved { epoch, error, is_spent } => self.unsaved(epoch, error, is_spent)?,
+            Event::Failed(error) => return Err(error),
         }
+        Ok(())
     }
 
     /// A subtask of a source has ended.
@@ -360,56 +351,37 @@ impl Controller {
         match done {
             Done::Uploaded(SnapshotId { node, subtask, epoch }, Uploaded { part, took }) => {
                 self.cycle.took(epoch, took);
-                self.ack(node, subtask, epoch, part)
+                self.ack(node, subtask, epoch, part)?;
             }
             Done::Merged(_, Ok(merged)) => {
                 self.lists.finish(merged)?;
                 self.merge();
-                Ok(())
             }
             Done::Merged(operator, Err(error)) => {
                 // Its inputs are untouched, and it is tried again with the next checkpoint.
                 tracing::warn!(operator, "state files could not be merged: {error}");
                 self.lists.give_up(&operator);
-                Ok(())
             }
-            Done::Collected => {
-                self.collecting = false;
-                Ok(())
-            }
-            Done::Noted => {
-                self.noted();
-                Ok(())
-            }
-            Done::Opened(trigger_id, opened) => {
-                self.opened(&trigger_id, opened);
-                Ok(())
-            }
-            Done::Removed(Ok(())) => {
-                self.owned = None;
-                Ok(())
-            }
-            Done::Removed(Err(error)) => {
-                // It is tried again with the next checkpoint.
-                tracing::warn!("the savepoint that the job began from could not be removed: {error}");
-                Ok(())
-            }
-            Done::Checked(checked) => {
-                self.checked(*checked);
-                Ok(())
-            }
+            Done::Collected => self.collecting = false,
+            Done::Noted => self.noted(),
+            Done::Opened(trigger_id, opened) => self.opened(&trigger_id, opened),
+            Done::Removed(Ok(())) => self.owned = None,
+            // It is tried again with the next checkpoint.
+            Done::Removed(Err(error)) => tracing::warn!("the savepoint that the job began from could not be removed: {error}"),
+            Done::Checked(checked) => self.checked(*checked),
         }
+        Ok(())
     }
 
     fn progress(&self) -> Progress {
-        let sum = |is: fn(&NodeKind) -> bool, count: fn(&Metrics, usize) -> u64| {
-            let nodes = self.prepared.plan.nodes.iter().enumerate().filter(|(_, node)| is(&node.kind));
+        let sum = |role: Role, count: fn(&Metrics, usize) -> u64| {
+            let nodes = self.prepared.plan.nodes.iter().enumerate().filter(|(_, node)| node.kind.role() == role);
             nodes.map(|(node, _)| count(&self.metrics, node)).sum()
         };
         Progress {
             elapsed: clock::now() - self.started,
-            records_in: sum(|kind| matches!(kind, NodeKind::Source(_)), |metrics, node| metrics.node(node).records_in),
-            records_out: sum(|kind| matches!(kind, NodeKind::Sink(_)), |metrics, node| metrics.node(node).records_out),
+            records_in: sum(Role::Source, |metrics, node| metrics.node(node).records_in),
+            records_out: sum(Role::Sink, |metrics, node| metrics.node(node).records_out),
             checkpoints: self.totals.checkpoints,
             last_checkpoint: self.totals.last,
             failed_checkpoints: self.cycle.tally().failed,
@@ -455,10 +427,5 @@ pub(super) fn joined<T>(done: std::result::Result<Result<T>, JoinError>) -> Resu
 
 /// Who has to acknowledge every checkpoint: everyone.
 fn expected(plan: &Plan) -> Vec<Expected> {
-    let role = |kind: &NodeKind| match kind {
-        NodeKind::Source(_) => Role::Source,
-        NodeKind::Operator(_) => Role::Operator,
-        NodeKind::Sink(_) => Role::Sink,
-    };
-    plan.nodes.iter().map(|node| Expected { uid: node.uid.clone(), role: role(&node.kind), subtasks: plan.parallelism }).collect()
+    plan.nodes.iter().map(|node| Expected { uid: node.uid.clone(), role: node.kind.role(), subtasks: plan.parallelism }).collect()
 }

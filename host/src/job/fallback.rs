@@ -1,6 +1,6 @@
 //! Falling back: where the newest checkpoint is damaged and the user has said so, a run begins from the newest one that is whole.
 
-use crate::checkpoint::decide::{RestorePoint, point_at, restore_point};
+use crate::checkpoint::decide::{RestorePoint, newest_point, point_at};
 use crate::checkpoint::store::Store;
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
@@ -20,9 +20,8 @@ pub(super) struct FellBack {
 /// `error`, for which the newest can't be restored, if that is for another reason or none is whole. Kind `Storage` if a file can't be read
 /// for the time being.
 pub(super) async fn newest_whole(store: &Store, error: Error) -> Result<(RestorePoint, FellBack)> {
-    let Some(&run) = store.runs().await?.last() else { return Err(error) };
-    let log = store.log(run).await?;
-    let newest = restore_point(&log, log.last_slot() + 1).ok().flatten().map(|point| point.slot);
+    let Some(log) = store.newest_log().await? else { return Err(error) };
+    let newest = newest_point(&log).ok().flatten().map(|point| point.slot);
     for point in log.manifests().filter_map(|(slot, _)| point_at(&log, slot)) {
         match store.verify(&point).await {
             Err(damage) if damage.kind() == Kind::Checkpoint => tracing::info!("passed over: {damage}"),
@@ -30,7 +29,7 @@ pub(super) async fn newest_whole(store: &Store, error: Error) -> Result<(Restore
             // What it holds does not fit the job, and older ones would not either.
             Ok(()) if newest == Some(point.slot) => return Err(error),
             Ok(()) => {
-                let newest = AttemptId { run, attempt: log.last_attempt() };
+                let newest = AttemptId { run: log.run, attempt: log.last_attempt() };
                 let doubles = store.is_published_beyond(newest, point.manifest.checkpoint).await?;
                 return Ok((point, FellBack { damage: error.message().into(), doubles }));
             }

@@ -217,7 +217,7 @@ impl Migration {
         Error::new(self.occasion.kind(), message)
     }
 
-    /// The restore is refused because of a value.
+    /// The restore is refused because of a value, or was interrupted there.
     fn failed<V>(&self, migrating: &Migrating, unwritten: Unwritten<V, Failure>, place: impl FnOnce(V) -> String) -> Error {
         let Migrating { from, place: state, .. } = migrating;
         let (old, new) = (from.version, self.declared(*state).version);
@@ -225,11 +225,13 @@ impl Migration {
         let (operator, name, failure) = (&self.operator, &from.name, unwritten.cause);
         let message =
             format!("operator `{operator}`: state `{name}`: migrating {what} from version {old} to {new}, the component {failure}");
+        let error = Error::new(self.occasion.kind(), message);
         let mend = match failure.cause {
+            Cause::Interrupted => return error,
             Cause::Limit(limit) => format!("raise `limits = {{ {} = … }}` of the operator if it needs more", limit.key()),
             _ => "mend the component's migration".into(),
         };
-        Error::new(self.occasion.kind(), message).help(format!("{mend}; {}", self.occasion.way_out()))
+        error.help(format!("{mend}; {}", self.occasion.way_out()))
     }
 }
 
@@ -237,15 +239,4 @@ fn migrate(migrator: &mut Option<Migrator>, migrating: &Migrating, values: &Colu
     // One was there when it was asked.
     let migrator = migrator.as_mut().expect("a component that has offered a migration exports it");
     migrator.migrate(migrating.place, &migrating.from, values)
-}
-
-/// Does work that may call guests, at once, on a thread of its own: guests never run on the runtime's.
-pub(super) fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> impl Future<Output = Result<T>> {
-    let (done, result) = tokio::sync::oneshot::channel();
-    // Nobody waits any more if another one has failed.
-    let spawned = std::thread::Builder::new().name("restore".into()).spawn(move || drop(done.send(work())));
-    async move {
-        spawned.map_err(|error| Error::new(Kind::Internal, format!("a thread for restoring can't be started: {error}")))?;
-        result.await.map_err(|_| Error::new(Kind::Internal, "restoring state panicked"))?
-    }
 }

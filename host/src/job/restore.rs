@@ -9,13 +9,14 @@ use crate::checkpoint::manifest::{Manifest, OperatorPart};
 use crate::checkpoint::store::{Fetching, Store, unrestorable};
 use crate::dataflow::{Splits, Version};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Descriptor, NodeKind, Plan, StateDescriptor};
+use crate::plan::{Descriptor, NodeKind, Plan, Role, StateDescriptor};
 use crate::record::{KeyGroups, Position};
 use crate::state::{Arrangement, KeyedState, Lists, Maps, OperatorState, SubtaskState, spread};
+use crate::threads::apart;
 use crate::wasm::{Component, Interrupt};
 
 use super::local::Local;
-use super::migrate::{Migration, Migrations, apart};
+use super::migrate::{Migration, Migrations};
 use super::prepare::Prepared;
 use super::settle::Settled;
 use super::states::{Occasion, compare, kept_since};
@@ -55,7 +56,7 @@ pub(super) async fn check(manifest: &Manifest, prepared: &Prepared, interrupt: &
     }
     let mut migrations = Migrations::new();
     for part in &manifest.operators {
-        let node = find(plan, &part.uid, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
+        let node = find(plan, &part.uid, Role::Operator)?;
         let component = prepared.components[node].as_ref().expect("every operator node has its component");
         let states = compare(&part.uid, (&part.states, part.key_schema.as_ref()), component.descriptor(), Occasion::Restore)?;
         if let (NodeKind::Operator(settings), false) = (&plan.nodes[node].kind, states.is_empty()) {
@@ -64,10 +65,10 @@ pub(super) async fn check(manifest: &Manifest, prepared: &Prepared, interrupt: &
         }
     }
     for part in &manifest.sources {
-        find(plan, &part.uid, "source", |kind| matches!(kind, NodeKind::Source(_)))?;
+        find(plan, &part.uid, Role::Source)?;
     }
     for part in manifest.sinks.iter().filter(|part| !part.staged.is_empty()) {
-        find(plan, &part.uid, "sink", |kind| matches!(kind, NodeKind::Sink(_)))?;
+        find(plan, &part.uid, Role::Sink)?;
     }
     for migration in migrations.values() {
         let asked = Arc::clone(migration);
@@ -77,9 +78,10 @@ pub(super) async fn check(manifest: &Manifest, prepared: &Prepared, interrupt: &
 }
 
 /// The node with a uid that a checkpoint names.
-pub(super) fn find(plan: &Plan, uid: &str, what: &str, is: impl Fn(&NodeKind) -> bool) -> Result<usize> {
-    plan.nodes.iter().position(|node| node.uid == uid && is(&node.kind)).ok_or_else(|| {
-        Error::new(Kind::Checkpoint, format!("the checkpoint holds what belongs to {what} `{uid}`, which the job no longer has"))
+pub(super) fn find(plan: &Plan, uid: &str, role: Role) -> Result<usize> {
+    plan.nodes.iter().position(|node| node.uid == uid && node.kind.role() == role).ok_or_else(|| {
+        let name = role.name();
+        Error::new(Kind::Checkpoint, format!("the checkpoint holds what belongs to {name} `{uid}`, which the job no longer has"))
             .help("put it back into the job file, or begin a new run without state with `--fresh`")
     })
 }
@@ -97,14 +99,14 @@ pub(super) async fn read(
     let reader = Reader { store, point, prepared, local };
     let mut beginning = Beginning { unsaved: settled.renamed.clone(), settled, ..Beginning::default() };
     for part in &manifest.sources {
-        let node = find(&prepared.plan, &part.uid, "source", |kind| matches!(kind, NodeKind::Source(_)))?;
+        let node = find(&prepared.plan, &part.uid, Role::Source)?;
         for split in &part.splits {
             beginning.positions.insert((node, split.split.clone()), split.position.clone());
         }
         check_splits(&part.uid, node, &beginning, prepared)?;
     }
     for part in &manifest.operators {
-        let node = find(&prepared.plan, &part.uid, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
+        let node = find(&prepared.plan, &part.uid, Role::Operator)?;
         let migration = migrations.get(&node);
         let anew = beginning.settled.renamed.contains(&part.uid);
         for (subtask, state) in reader.operator(part, node, migration, anew).await? {

@@ -14,6 +14,7 @@ use crate::checkpoint::paths;
 use crate::checkpoint::store::{Contents, Saved, Store, Target, canonical, job_of};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
+use crate::threads::blocking;
 use crate::wasm::Component;
 
 use super::controller::{Controller, Done, joined};
@@ -277,8 +278,6 @@ impl Writing {
 
 /// Components by digest, each as it runs.
 async fn read(components: Vec<Arc<Component>>) -> Result<BTreeMap<String, Bytes>> {
-    let read = tokio::task::spawn_blocking(move || {
-        components.iter().map(|component| Ok((component.digest().to_owned(), component.read()?.into()))).collect()
-    });
-    read.await.map_err(|panic| Error::new(Kind::Internal, format!("reading components panicked: {panic}")))?
+    let read = |component: &Arc<Component>| Ok((component.digest().to_owned(), component.read()?.into()));
+    blocking("reading components", move || components.iter().map(read).collect()).await
 }

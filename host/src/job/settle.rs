@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::checkpoint::manifest::Manifest;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Node, NodeKind, Plan};
+use crate::plan::{Node, NodeKind, Plan, Role};
 
 /// What has changed between a checkpoint and the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,18 +24,16 @@ pub(super) struct Settled {
 /// [`Kind::Checkpoint`], naming them all, if operators or sources have gone and `may_leave_out` does not say that this is meant.
 pub(super) fn settle(manifest: &mut Manifest, plan: &Plan, may_leave_out: bool, has_state: impl Fn(usize) -> bool) -> Result<Settled> {
     let mut settled = Settled { renamed: rename(manifest, plan), ..Settled::default() };
-    let is_there = |uid: &str, is: fn(&NodeKind) -> bool| plan.nodes.iter().any(|node| node.uid == uid && is(&node.kind));
-    let is_operator = |uid: &str| is_there(uid, |kind| matches!(kind, NodeKind::Operator(_)));
-    let is_source = |uid: &str| is_there(uid, |kind| matches!(kind, NodeKind::Source(_)));
-    let operators = manifest.operators.iter().map(|part| ("operator", &part.uid)).filter(|(_, uid)| !is_operator(uid));
-    let sources = manifest.sources.iter().map(|part| ("source", &part.uid)).filter(|(_, uid)| !is_source(uid));
-    let gone: Vec<(&str, &String)> = operators.chain(sources).collect();
+    let is_there = |role: Role, uid: &str| plan.nodes.iter().any(|node| node.uid == uid && node.kind.role() == role);
+    let operators = manifest.operators.iter().map(|part| (Role::Operator, &part.uid));
+    let sources = manifest.sources.iter().map(|part| (Role::Source, &part.uid));
+    let gone: Vec<(Role, &String)> = operators.chain(sources).filter(|(role, uid)| !is_there(*role, uid)).collect();
     if !gone.is_empty() && !may_leave_out {
         return Err(left_over(&gone));
     }
     settled.left_out = gone.into_iter().map(|(_, uid)| uid.clone()).collect();
-    manifest.operators.retain(|part| is_operator(&part.uid));
-    manifest.sources.retain(|part| is_source(&part.uid));
+    manifest.operators.retain(|part| is_there(Role::Operator, &part.uid));
+    manifest.sources.retain(|part| is_there(Role::Source, &part.uid));
     let known: BTreeSet<&str> = parts(manifest).collect();
     let is_new = |(place, node): &(usize, &Node)| match node.kind {
         NodeKind::Operator(_) => has_state(*place) && !known.contains(node.uid.as_str()),
@@ -73,8 +71,8 @@ fn parts(manifest: &Manifest) -> impl Iterator<Item = &str> {
     manifest.operators.iter().map(|part| part.uid.as_str()).chain(sources)
 }
 
-fn left_over(gone: &[(&str, &String)]) -> Error {
-    let names: Vec<String> = gone.iter().map(|(what, uid)| format!("{what} `{uid}`")).collect();
+fn left_over(gone: &[(Role, &String)]) -> Error {
+    let names: Vec<String> = gone.iter().map(|(role, uid)| format!("{} `{uid}`", role.name())).collect();
     let message = format!("the checkpoint holds what belongs to {}, which the job no longer has", names.join(", "));
     let help = "put it back into the job file, say by `renamed-from` what is called otherwise now, or leave its state out for good with \
                 `--allow-non-restored-state`";

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::checkpoint::manifest::Manifest;
 use crate::checkpoint::store::{Publication, Store};
 use crate::connectors::Sink;
-use crate::error::{Error, Kind, Result};
-use crate::plan::NodeKind;
+use crate::error::Result;
+use crate::plan::Role;
 use crate::record::AttemptId;
+use crate::threads::blocking;
 
 use super::patience::Patience;
 use super::prepare::Prepared;
@@ -16,7 +17,7 @@ use super::restore::find;
 /// Makes every sink ready to be written by an attempt of a run that has committed a checkpoint, or has not yet.
 pub(super) async fn prepare(prepared: &Prepared, attempt: AttemptId, has_committed: bool) -> Result<()> {
     let sinks: Vec<Arc<dyn Sink>> = prepared.sinks.iter().flatten().cloned().collect();
-    blocking(move || sinks.iter().try_for_each(|sink| sink.prepare(attempt, has_committed))).await
+    blocking("a sink", move || sinks.iter().try_for_each(|sink| sink.prepare(attempt, has_committed))).await
 }
 
 /// Has `by` publish what a committed checkpoint of its run names, unless that is known to have happened, and note it. Idempotent. `patience`
@@ -34,7 +35,7 @@ pub(super) async fn publish(store: &Store, prepared: &Prepared, by: AttemptId, m
     // Only now: a sink of which all is published may have gone from the job.
     let mut due = Vec::new();
     for part in manifest.sinks.iter().filter(|part| !part.staged.is_empty()) {
-        let node = find(&prepared.plan, &part.uid, "sink", |kind| matches!(kind, NodeKind::Sink(_)))?;
+        let node = find(&prepared.plan, &part.uid, Role::Sink)?;
         let sink = prepared.sinks[node].clone().expect("every sink node has its sink");
         due.push((sink, part.staged.clone()));
     }
@@ -42,11 +43,6 @@ pub(super) async fn publish(store: &Store, prepared: &Prepared, by: AttemptId, m
     if !again {
         patience.store(|| store.mark_publishing(by, checkpoint)).await?;
     }
-    blocking(move || due.iter().try_for_each(|(sink, staged)| sink.publish(staged, again))).await?;
+    blocking("a sink", move || due.iter().try_for_each(|(sink, staged)| sink.publish(staged, again))).await?;
     patience.store(|| store.mark_published(by, checkpoint)).await
-}
-
-async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|panic| Error::new(Kind::Internal, format!("a sink panicked: {panic}")))?
 }

@@ -102,7 +102,7 @@ impl Strategy {
 
     fn while_fewer_than(&mut self, attempts: u64, delay: Duration) -> Next {
         if self.count >= attempts {
-            return Next::Fail(Some(format!("it was begun again {attempts} times")));
+            return Next::Fail(Some(format!("restarted {attempts} time(s) already")));
         }
         self.count += 1;
         Next::Again(delay)
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_fixed_delay_lasts_for_its_attempts() {
         let settings = Restart::FixedDelay { attempts: 2, delay: SECOND };
-        let last = Next::Fail(Some("it was begun again 2 times".into()));
+        let last = Next::Fail(Some("restarted 2 time(s) already".into()));
         assert_eq!(follows(settings, &[1, 2, 300, 4000], 1.0), [again(1.0), again(1.0), last.clone(), last]);
         assert_eq!(follows(Restart::None, &[1], 0.0), [Next::Fail(None)]);
     }
@@ -157,7 +157,7 @@ mod tests {
         let expected = [1.0, 2.0, 4.0, 5.0, 5.0, 1.0, 2.0];
         assert_eq!(follows(settings(None), &[1, 2, 3, 4, 5, 105, 106], 0.0), expected.map(again));
         assert_eq!(follows(settings(None), &[1, 2], -1.0), [0.5, 1.0].map(again));
-        let last = Next::Fail(Some("it was begun again 1 times".into()));
+        let last = Next::Fail(Some("restarted 1 time(s) already".into()));
         assert_eq!(follows(settings(Some(1)), &[1, 2, 102], 1.0), [again(1.5), last, again(1.5)]);
     }
 

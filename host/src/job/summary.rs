@@ -160,7 +160,7 @@ impl Summary {
     pub(super) fn nothing_done(plan: &Plan, attempt: AttemptId, outcome: Outcome, started: Instant) -> Self {
         let node = |node: &Node| NodeTotals {
             uid: node.uid.clone(),
-            kind: node.kind.name(),
+            kind: node.kind.role().name(),
             records_in: 0,
             records_out: 0,
             records_failed: 0,

@@ -18,6 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{Compression, StateDescriptor};
 use crate::record::{AttemptId, KeyGroups};
 use crate::state::{Changes, OperatorSnapshot};
+use crate::threads::blocking;
 
 use super::patience::Patience;
 
@@ -154,7 +155,7 @@ impl Upload {
         encode: impl FnOnce() -> Result<WrittenOperatorState> + Send + 'static,
         patience: &mut Patience,
     ) -> Result<OperatorStateFile> {
-        let written = encoded(encode).await?;
+        let written = blocking("writing a snapshot", encode).await?;
         let path = paths::operator_state(self.attempt.attempt, self.id.epoch, &self.uid, written.subtask);
         let inline = patience.store(|| self.store.keep(self.attempt.run, &path, &written.bytes)).await?;
         Ok(OperatorStateFile { inline, ..written.at(path) })
@@ -168,7 +169,7 @@ impl Upload {
         let (uid, states) = (self.uid.clone(), Arc::clone(&self.states));
         let (groups, compression, epochs) = (self.groups, self.compression, Epochs::only(self.id.epoch));
         let group = move || Grouped::new(FileFacts { operator: &uid, states: &states, groups, epochs, compression }, changes);
-        let grouped = Arc::new(encoded(group).await?);
+        let grouped = Arc::new(blocking("writing a snapshot", group).await?);
         let path = paths::snapshot(self.attempt.attempt, self.id.epoch, &self.uid, self.id.subtask, part);
         let write = || {
             let grouped = Arc::clone(&grouped);
@@ -176,12 +177,6 @@ impl Upload {
         };
         patience.store(write).await.map(Some)
     }
-}
-
-/// Encodes off the asynchronous threads.
-async fn encoded<T: Send + 'static>(encode: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let encoded = tokio::task::spawn_blocking(encode).await;
-    encoded.map_err(|panic| Error::new(Kind::Internal, format!("writing a snapshot panicked: {panic}")))?
 }
 
 fn micros(time: Duration) -> u64 {

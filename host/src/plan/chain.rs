@@ -1,7 +1,7 @@
 //! Chains: which nodes run as one, without an exchange between them, and the edges that are left.
 
 use super::waits::waits;
-use super::{DEAD_LETTER, Descriptor, Input, NodeKind, Partitioning, Plan};
+use super::{DEAD_LETTER, Descriptor, Input, Partitioning, Plan, Role};
 
 /// How a plan is cut into chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Layout {
         let layout = Layout { chains: Vec::new(), edges: Vec::new(), routes, waits: waits(plan, descriptors) };
         let mut cut = Cut { descriptors, layout, chain_of: Vec::with_capacity(plan.nodes.len()) };
         plan.nodes.iter().enumerate().for_each(|(index, node)| cut.node(index, &node.inputs));
-        let is_source = |chain: &Chain| chain.nodes().first().is_some_and(|&head| matches!(plan.nodes[head].kind, NodeKind::Source(_)));
+        let is_source = |chain: &Chain| chain.nodes().first().is_some_and(|&head| plan.nodes[head].kind.role() == Role::Source);
         debug_assert!(cut.layout.chains.iter().all(|chain| chain.inputs.is_empty() == is_source(chain)));
         cut.layout
     }

@@ -220,12 +220,7 @@ static NO_KEYS: Schema = Schema(String::new());
 static TEXT: LazyLock<Schema> = std::sync::LazyLock::new(Schema::text);
 
 fn name(node: &Node) -> String {
-    let kind = match node.kind {
-        NodeKind::Source(_) => "source",
-        NodeKind::Operator(_) => "operator",
-        NodeKind::Sink(_) => "sink",
-    };
-    format!("{kind} `{}`", node.uid)
+    format!("{} `{}`", node.kind.role().name(), node.uid)
 }
 
 /// An edge that doesn't say, or says wrongly, which of several inputs it feeds.

@@ -102,12 +102,34 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
-    /// As it is called in answers.
-    pub fn name(&self) -> &'static str {
+    /// Which of the three it is.
+    pub fn role(&self) -> Role {
         match self {
-            NodeKind::Source(_) => "source",
-            NodeKind::Operator(_) => "operator",
-            NodeKind::Sink(_) => "sink",
+            NodeKind::Source(_) => Role::Source,
+            NodeKind::Operator(_) => Role::Operator,
+            NodeKind::Sink(_) => Role::Sink,
+        }
+    }
+}
+
+/// Which of the three a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It reads records from outside.
+    Source,
+    /// It runs a component.
+    Operator,
+    /// It writes records to the outside.
+    Sink,
+}
+
+impl Role {
+    /// As it is called in job files, messages and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Source => "source",
+            Role::Operator => "operator",
+            Role::Sink => "sink",
         }
     }
 }

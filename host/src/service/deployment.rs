@@ -242,6 +242,11 @@ impl Deployment {
         Ok(plan)
     }
 
+    /// The plan, to know of the job what does not depend on its components, which it has nowhere.
+    pub(super) fn plan_without_components(&self) -> Result<Plan> {
+        self.plan(|_| PathBuf::new())
+    }
+
     /// How its next attempt begins; `component` says where a digest lies.
     pub(super) fn options(&self, unattended: bool, component: impl Fn(&str) -> PathBuf) -> job::Options {
         let Begin { fresh, from, fallback, allow_duplicates, allow_non_restored_state, claim, since } = self.begin.clone();

@@ -110,6 +110,6 @@ fn needs(deployment: &Deployment, savepoint: &Location) -> Result<bool> {
     // What can't be found any more is none that could be removed.
     let asked = from.and_then(|from| from.parse().ok()).and_then(|from| job::savepoint_at(&from).ok());
     let since = (asked.as_ref() == Some(savepoint)).then_some(deployment.begin.since);
-    let plan = deployment.plan(|_| std::path::PathBuf::new())?;
+    let plan = deployment.plan_without_components()?;
     job::block_on(job::begins_from(&plan, since, savepoint))
 }

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::config::{self, Defaults, Overrides};
 use crate::error::{Error, Kind, Result};
 use crate::job::{self, ComponentFacts, ComponentInspection, Listing, SwapReport, WayBack};
-use crate::plan::{ComponentRef, NodeKind, Plan, is_digest};
+use crate::plan::{ComponentRef, NodeKind, Plan, Role, is_digest};
 use crate::record::AttemptId;
 use crate::wasm::{Engine, Interrupt};
 
@@ -240,7 +240,7 @@ impl Host {
 
     /// The digest of each operator's component. One that is named by a file which nobody has pushed is pushed from here.
     fn components_of(&self, plan: &Plan, pushed: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
-        let is_operator = |uid: &str| plan.nodes.iter().any(|node| node.uid == uid && matches!(node.kind, NodeKind::Operator(_)));
+        let is_operator = |uid: &str| plan.nodes.iter().any(|node| node.uid == uid && node.kind.role() == Role::Operator);
         for (uid, digest) in pushed {
             let message = match (is_operator(uid), is_digest(digest)) {
                 (true, true) => continue,

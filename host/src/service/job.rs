@@ -93,7 +93,7 @@ impl Live {
             swapped: None,
         };
         // If it can't be understood any more, the job fails when it begins.
-        if let Ok(plan) = deployment.plan(|_| PathBuf::new()) {
+        if let Ok(plan) = deployment.plan_without_components() {
             live.know(&plan);
         }
         live
@@ -102,7 +102,7 @@ impl Live {
     /// Takes note of what is to run.
     pub(super) fn know(&mut self, plan: &Plan) {
         self.parallelism = plan.parallelism;
-        self.nodes = plan.nodes.iter().map(|node| (node.uid.clone(), node.kind.name())).collect();
+        self.nodes = plan.nodes.iter().map(|node| (node.uid.clone(), node.kind.role().name())).collect();
         self.metrics = None;
     }
 
@@ -273,8 +273,8 @@ impl Job {
             return Err(Error::new(Kind::Conflict, message).help("deploy it again with `-p`: it goes on from its last checkpoint"));
         }
         let changed = Deployment { parallelism: Some(parallelism), ..deployment.clone() };
-        let before = deployment.plan(|_| PathBuf::new())?.parallelism;
-        if changed.plan(|_| PathBuf::new())?.parallelism == before {
+        let before = deployment.plan_without_components()?.parallelism;
+        if changed.plan_without_components()?.parallelism == before {
             return Ok(());
         }
         self.change(&mut deployment, changed)?;

@@ -73,7 +73,7 @@ impl Journal {
         }
         (open.next, open.bytes) = (open.next + 1, open.bytes + line.len() as u64);
         if open.bytes > self.max_bytes {
-            fs::rename(&self.path, self.before())?;
+            fs::rename(&self.path, before(&self.path))?;
             let next = open.next;
             *guard = None;
             *guard = Some(Open { file: append(&self.path)?, bytes: 0, next });
@@ -86,7 +86,7 @@ impl Journal {
         // Held, so that no file is exchanged meanwhile.
         let _guard = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lines = Vec::new();
-        for path in [self.before(), self.path.clone()] {
+        for path in [before(&self.path), self.path.clone()] {
             read_lines(&path, &mut lines).map_err(|error| unusable(&path, &error))?;
         }
         // Numbers have no gaps, so that only what is asked for has to be understood.
@@ -98,12 +98,13 @@ impl Journal {
         let entries = lines.iter().skip(skip).take(limit).filter_map(|line| serde_json::from_slice(line).ok());
         Ok(entries.collect())
     }
+}
 
-    fn before(&self) -> PathBuf {
-        let mut before = self.path.as_os_str().to_owned();
-        before.push(".1");
-        before.into()
-    }
+/// The file of the lines before those in `path`.
+fn before(path: &Path) -> PathBuf {
+    let mut before = path.as_os_str().to_owned();
+    before.push(".1");
+    before.into()
 }
 
 impl Open {
@@ -121,10 +122,8 @@ impl Open {
             Some(last) => last,
             // It was begun, and nothing written to it.
             None => {
-                let mut before = path.as_os_str().to_owned();
-                before.push(".1");
                 let mut lines = Vec::new();
-                read_lines(Path::new(&before), &mut lines)?;
+                read_lines(&before(path), &mut lines)?;
                 lines.iter().rev().find_map(number).unwrap_or(0)
             }
         };

@@ -269,7 +269,7 @@ fn save_ended(job: &Job, deployment: &Deployment, order: SavepointOrder, around:
 
 /// Whether the savepoint is whole after which a job was to stop.
 pub(super) fn is_saved(deployment: &Deployment, saving: &Saving) -> Result<bool> {
-    let plan = deployment.plan(|_| std::path::PathBuf::new())?;
+    let plan = deployment.plan_without_components()?;
     let target = saving.target.parse().map_err(|reason| Error::new(Kind::Internal, format!("`{}`: {reason}", saving.target)))?;
     Ok(job::block_on(job::find_savepoint(&plan, &deployment.id, &target, &saving.trigger_id))?.is_some())
 }
@@ -277,7 +277,7 @@ pub(super) fn is_saved(deployment: &Deployment, saving: &Saving) -> Result<bool>
 /// The directory that is meant.
 fn target(deployment: &Deployment, wanted: Option<&str>) -> Result<Location> {
     let Some(text) = wanted else {
-        let plan = deployment.plan(|_| std::path::PathBuf::new())?;
+        let plan = deployment.plan_without_components()?;
         return plan.checkpoint.savepoint_dir.ok_or_else(|| {
             Error::new(Kind::Request, format!("job `{}` has no directory for savepoints", deployment.name))
                 .help("name one with the command, or set `[checkpoint] savepoint-dir`")

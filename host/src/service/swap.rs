@@ -142,7 +142,7 @@ impl Job {
     /// Kind `Storage` if that can't be read, or another if it can't be understood.
     pub(super) fn settle_swap(&self, deployment: &Deployment) -> Result<()> {
         let Some(Intended { operator, to, .. }) = &deployment.swap else { return Ok(()) };
-        let plan = deployment.plan(|_| PathBuf::new())?;
+        let plan = deployment.plan_without_components()?;
         let newest = job::block_on(job::newest_component(&plan, operator))?;
         self.swap_is_over(to, newest.as_ref() == Some(&to.digest));
         Ok(())

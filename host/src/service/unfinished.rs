@@ -1,7 +1,6 @@
 //! Savepoints of a host's jobs of which it is not known what has come of them. They are written down before anything is written of them, so
 //! that a host that comes back finds what it has left, and removes it unless it is whole.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -80,7 +79,7 @@ impl Job {
 
 fn clear(deployment: &Deployment, unfinished: &Unfinished) -> Result<()> {
     let Unfinished { trigger_id, target, writer } = unfinished;
-    let plan = deployment.plan(|_| PathBuf::new())?;
+    let plan = deployment.plan_without_components()?;
     let target = target.parse().map_err(|reason| Error::new(Kind::Internal, format!("`{target}`: {reason}")))?;
     job::block_on(job::clear_savepoint(&plan, &target, trigger_id, writer))
 }

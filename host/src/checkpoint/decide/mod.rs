@@ -9,6 +9,6 @@ mod savepoint;
 mod tests;
 
 pub use lists::{FileLists, MAX_FILES, Merge, MergeOutput, Merged};
-pub use restore::{Before, RestorePoint, by_number, next_attempt, next_epoch, point_at, restore_point};
+pub use restore::{Before, RestorePoint, by_number, newest_point, next_attempt, next_epoch, point_at, restore_point};
 pub use retain::{Live, Outline, Superseded, superseded};
 pub use savepoint::{bases, savepoint};

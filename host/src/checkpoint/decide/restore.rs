@@ -83,6 +83,14 @@ pub fn restore_point(log: &Log, below: u64) -> Result<Option<RestorePoint>> {
     Ok(None)
 }
 
+/// The newest checkpoint of a run; none when it has none yet.
+///
+/// # Errors
+/// As [`restore_point`].
+pub fn newest_point(log: &Log) -> Result<Option<RestorePoint>> {
+    restore_point(log, log.last_slot() + 1)
+}
+
 /// The checkpoint whose manifest lies in `slot`, if one does and can be read.
 pub fn point_at(log: &Log, slot: u64) -> Option<RestorePoint> {
     let manifest = log.entries.get(&slot)?.as_ref().ok()?.manifest()?.clone();

@@ -17,25 +17,15 @@ pub use parts::{CommitFacts, OperatorFacts, Ready, build_manifest};
 use super::manifest::{OperatorStateFile, SinkPart, StateFile, Trigger};
 use super::paths::{self, Origin, RunPath, StatePath};
 use crate::error::{Error, Kind, Result};
+use crate::plan::Role;
 use crate::record::{AttemptId, SplitPosition, Staged};
-
-/// What a node is, as far as its acknowledgements go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Acknowledges with positions.
-    Source,
-    /// Acknowledges with state files.
-    Operator,
-    /// Acknowledges with staged output.
-    Sink,
-}
 
 /// A node whose subtasks have to acknowledge every checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The node.
     pub uid: String,
-    /// What it is.
+    /// What it is: sources acknowledge with positions, operators with state files, sinks with staged output.
     pub role: Role,
     /// How many subtasks it has.
     pub subtasks: u16,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Epoch, Expected, Part, Role};
+use super::{Epoch, Expected, Part};
 use crate::checkpoint::decide::FileLists;
 use crate::checkpoint::manifest::{
     ComponentFacts, Manifest, OperatorPart, OperatorStateFile, Past, SinkPart, SnapshotPart, SourcePart, StateFile, Trigger,
 };
-use crate::plan::{Schema, StateDescriptor};
+use crate::plan::{Role, Schema, StateDescriptor};
 use crate::record::AttemptId;
 
 /// A checkpoint that every subtask has acknowledged.

@@ -24,6 +24,7 @@ use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
 use crate::record::AttemptId;
+use crate::threads::blocking;
 
 impl Store {
     /// Reads a file of operator state that `point` names, and checks it against what is said there.
@@ -62,8 +63,7 @@ impl Store {
             let content = content_checked(&place, file.into(), fetching).await?;
             let (path, file) = (place.dir.join(&file.path), file.clone());
             // This may wait for the bucket. Of what was fetched with the head nothing stays, since nobody reads on there.
-            let opened = tokio::task::spawn_blocking(move || opened(&path, content, &file).map(|reader| reader.beside())).await;
-            opened.map_err(|error| Error::new(Kind::Internal, format!("opening a state file has ended: {error}")))?
+            blocking("opening a state file", move || opened(&path, content, &file).map(|reader| reader.beside())).await
         };
         open.await.map_err(|error| unrestorable(point, error))
     }
@@ -405,11 +405,11 @@ pub(super) fn at_once(_: u64) -> std::result::Result<(), Unwanted> {
 
 /// A file on a local disk, and its checksum as manifests have it.
 async fn summed(path: PathBuf, turn: impl Turn) -> Result<io::Result<(LocalFile, String)>> {
-    let read = tokio::task::spawn_blocking(move || match sum(&path, turn) {
+    let read = move || match sum(&path, turn) {
         Err(error) if error.get_ref().is_some_and(|cause| cause.is::<Unwanted>()) => Err(Unwanted.into()),
         read => Ok(read),
-    });
-    read.await.map_err(|error| Error::new(Kind::Internal, format!("reading a state file has ended: {error}")))?
+    };
+    blocking("reading a state file", read).await
 }
 
 fn sum(path: &Path, mut turn: impl Turn) -> io::Result<(LocalFile, String)> {

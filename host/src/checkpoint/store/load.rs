@@ -12,6 +12,7 @@ use crate::checkpoint::manifest::LogEntry;
 use crate::checkpoint::paths::{self, RunPath};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Access, Location};
+use crate::threads::blocking;
 
 impl Store {
     /// The checkpoint that `wanted` names: by its number, in the newest run, or by the path of its manifest, in whatever run of whatever
@@ -24,8 +25,8 @@ impl Store {
             let location = wanted.parse::<Location>().map_err(|reason| Error::new(Kind::Checkpoint, format!("`{wanted}`: {reason}")))?;
             return self.load_from(&location).await;
         };
-        match self.runs().await?.last() {
-            Some(&run) => by_number(&self.log(run).await?, number),
+        match self.newest_log().await? {
+            Some(log) => by_number(&log, number),
             None => Err(Error::new(Kind::Checkpoint, format!("job `{}` has no checkpoints in {}", self.job, self.dir))),
         }
     }
@@ -77,8 +78,7 @@ pub async fn inspect(path: &Location) -> Result<Description> {
     }
     let bytes = read(path, &Access::default()).await?;
     let shown = path.to_string();
-    let described = tokio::task::spawn_blocking(move || describe(&shown, bytes)).await;
-    described.map_err(|error| Error::new(Kind::Internal, format!("looking into {path} has ended: {error}")))?
+    blocking("looking into a file", move || describe(&shown, bytes)).await
 }
 
 async fn read(location: &Location, access: &Access) -> Result<Bytes> {

@@ -181,6 +181,17 @@ impl Store {
         Ok(None)
     }
 
+    /// The log of the newest run that has begun, if one has.
+    ///
+    /// # Errors
+    /// As [`Store::log`].
+    pub async fn newest_log(&self) -> Result<Option<Log>> {
+        match self.runs().await?.last() {
+            Some(&run) => self.log(run).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The slots in use in a run, in order.
     pub(super) async fn slots(&self, run: u32) -> Result<Vec<u64>> {
         self.slots_from(&self.objects, &paths::run_dir(run), &self.run_dir(run)).await

@@ -12,8 +12,9 @@ use super::{Store, key};
 use crate::checkpoint::decide::{MAX_FILES, Merge, Merged};
 use crate::checkpoint::file::{Content, LocalFile, StateReader, Take, Unwanted, merge, next_piece};
 use crate::checkpoint::manifest::StateFile;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::plan::Location;
+use crate::threads::blocking;
 
 impl Store {
     /// Carries out a merge, off the asynchronous threads: the result is written durably. What has expired at the time `now`, in milliseconds
@@ -61,9 +62,7 @@ pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64, p
         inputs.push(Input::find(from, input, share.clone(), &mut fetching).await?);
     }
     let open = move || inputs.iter().map(|input| input.open(share.clone())).collect::<Result<Vec<_>>>();
-    let opened = tokio::task::spawn_blocking(open).await;
-    let readers = opened.map_err(|error| Error::new(Kind::Internal, format!("opening state files has ended: {error}")))??;
-    let readers: Arc<[StateReader]> = readers.into();
+    let readers: Arc<[StateReader]> = blocking("opening state files", open).await?.into();
     let mut files = Vec::new();
     for output in &due.outputs {
         let (readers, groups, base, share) = (Arc::clone(&readers), output.groups, due.base, merging.share());

@@ -18,7 +18,7 @@ const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8081";
 /// Defaults for job files.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct HostFile {
-    /// A TOML file with defaults for what job files leave out of [checkpoint] and [job.restart]
+    /// A TOML file with defaults for what job files leave out of [checkpoint], [state] and [job.restart]
     #[arg(long, env = "COFFERDAM_HOST_FILE", value_name = "FILE", help_heading = GENERAL)]
     host_file: Option<PathBuf>,
 }

@@ -8,7 +8,7 @@ pub(super) mod tests;
 
 use std::collections::BTreeSet;
 
-use crate::checkpoint::decide::{Live, next_epoch, restore_point};
+use crate::checkpoint::decide::{Live, newest_point, next_epoch, restore_point};
 use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::{History, Manifest, Trigger};
 use crate::checkpoint::paths;
@@ -55,7 +55,7 @@ pub(super) async fn discard_newest(store: &Store, prepared: &Prepared, last: Att
         return Ok(());
     }
     let log = store.log(last.run).await?;
-    match restore_point(&log, log.last_slot() + 1)?.map(|point| point.manifest).filter(|manifest| manifest.finished) {
+    match newest_point(&log)?.map(|point| point.manifest).filter(|manifest| manifest.finished) {
         Some(manifest) if manifest.trigger == Trigger::Cancel => clear(store, manifest.attempt).await,
         Some(_) => Ok(()),
         None => discard(store, prepared, last).await,

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use super::check::check;
 use super::{Resumed, Swapping, Swaps, WayBack};
-use crate::checkpoint::decide::restore_point;
+use crate::checkpoint::decide::newest_point;
 use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{Trial, Version};
 use crate::error::Result;
-use crate::job::migrate::apart;
 use crate::job::prepare::Prepared;
 use crate::job::restore::find;
 use crate::job::{Notice, Observer};
-use crate::plan::NodeKind;
+use crate::plan::Role;
 use crate::state::Arrangement;
+use crate::threads::apart;
 use crate::wasm::{Component, Interrupt};
 
 /// A swap that an attempt has left undecided.
@@ -59,7 +59,7 @@ impl Unsettled {
             observer.notice(&Notice::TakenBack { operator, component, reason });
             return Ok(None);
         }
-        let node = find(&prepared.plan, &request.operator, "operator", |kind| matches!(kind, NodeKind::Operator(_)))?;
+        let node = find(&prepared.plan, &request.operator, Role::Operator)?;
         let component = prepared.components[node].clone().expect("every operator node has its component");
         let old = Version { arrangement: Arrangement::new(&component.descriptor().states), component };
         let (job, runs, asked, interrupt) = (Arc::clone(prepared), old.clone(), request.clone(), interrupt.clone());
@@ -127,8 +127,7 @@ impl Swapping {
 
 /// The digest of an operator's component in the newest checkpoint.
 pub(in crate::job) async fn newest_digest(store: &Store, operator: &str) -> Result<Option<String>> {
-    let Some(&run) = store.runs().await?.last() else { return Ok(None) };
-    let log = store.log(run).await?;
-    let operators = restore_point(&log, log.last_slot() + 1)?.map(|point| point.manifest.operators).unwrap_or_default();
+    let Some(log) = store.newest_log().await? else { return Ok(None) };
+    let operators = newest_point(&log)?.map(|point| point.manifest.operators).unwrap_or_default();
     Ok(operators.into_iter().find(|part| part.uid == operator).map(|part| part.component.digest))
 }

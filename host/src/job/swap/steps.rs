@@ -9,8 +9,8 @@ use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::job::Outcome;
 use crate::job::controller::{Controller, Done};
-use crate::job::migrate::apart;
 use crate::job::prepare::Prepared;
+use crate::threads::apart;
 
 /// A component that was checked: whose place it is to take, and who has asked.
 pub(in crate::job) struct Checked {
