@@ -34,9 +34,9 @@ struct Ttl {
     from_access: bool,
 }
 
-/// The types of state that is kept per key,
+/// The types of state that is kept per key.
 const KEYED_STATES: &[&str] = &["ValueState", "ListState", "MapState", "ReducingState", "AggregatingState"];
-/// and of state that is kept per subtask.
+/// The types of state that is kept per subtask.
 const OPERATOR_STATES: &[&str] = &["OperatorListState", "UnionListState", "BroadcastState"];
 
 /// The struct without our attributes, and its `Fields`.

@@ -60,7 +60,7 @@ fn with_schemas(mut generics: Generics) -> Generics {
     generics
 }
 
-/// serde writes a struct of one unnamed field as that field.
+/// The structure of a struct: serde writes one of one unnamed field as that field.
 fn struct_structure(fields: &Fields) -> Result<TokenStream> {
     match fields {
         Fields::Unit => Ok(quote!(to.word("unit");)),

@@ -17,7 +17,7 @@ pub(super) struct Cache<T> {
     declared: Declared,
     /// One for each of the call's keys; empty until the first use in a call.
     slots: Vec<Slot<T>>,
-    /// So many keys, from the first on, the host was asked for.
+    /// For how many keys, from the first on, the host was asked.
     fetched: usize,
     /// The slot of the current key as it was before the record of step `saved_at`. A record has one key, so one slot is enough; and no
     /// step comes again, so it never has to be reset.

@@ -105,9 +105,9 @@ struct List<T> {
 /// How to undo what a record has done.
 #[derive(Debug)]
 enum Saved<T> {
-    /// It has appended only, to so many elements.
+    /// The record has only appended, to this many elements.
     Length(usize),
-    /// These were there; none: not read yet.
+    /// The elements that were there before; none: they had not been read yet.
     Elements(Option<Vec<T>>),
 }
 

@@ -32,7 +32,7 @@ pub struct SwapRequest {
     /// What follows if the new component fails meanwhile.
     #[serde(default)]
     pub way_back: WayBack,
-    /// It fails when it fails on so many times the part of its records that the old one failed on.
+    /// It fails when the share of its records that fail is more than this many times that of the old one.
     #[serde(default = "error_factor")]
     #[schema(minimum = 0)]
     pub error_factor: f64,

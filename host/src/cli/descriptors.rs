@@ -1,7 +1,7 @@
 //! How many files and connections the process may have open.
 
-/// Has the process be allowed as many as it may ask for. Systems allow few at first, for programs that can't count further; a job has one for
-/// each state file on disk that it reads, and for each connection.
+/// Raises the limit to the highest that the process may ask for. Systems begin with a low one because of programs that use select(2); a job
+/// has one open for each state file on disk that it reads, and for each connection.
 pub(super) fn allow_all() {
     #[cfg(unix)]
     {

@@ -16,7 +16,7 @@ use crate::state::{Cold, ColdFault, Take};
 pub struct DiskStore {
     path: PathBuf,
     entries: Keyspace,
-    /// What is written is collected in memory up to so many bytes.
+    /// Up to how many bytes what is written is collected in memory.
     memtable: u64,
     /// What is noted.
     batch: OwnedWriteBatch,
@@ -25,9 +25,10 @@ pub struct DiskStore {
     _dir: Arc<LocalDir>,
 }
 
-/// Of the memory of a store, one part in so many is for blocks that were read,
+/// Of the memory of a store, one part in this many is for blocks that were read.
 const CACHE: u64 = 2;
-/// and one in so many for what is written, of which there may be several at once: one that grows, and [`SEALED`] on their way to disk.
+/// Of the memory of a store, one part in this many is for what is written. There may be several such parts at once: one that grows, and
+/// [`SEALED`] on their way to disk.
 const MEMTABLE: u64 = 8;
 const SEALED: usize = 3;
 /// Smaller ones would only make many small files.

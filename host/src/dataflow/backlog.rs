@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use timely::scheduling::Activator;
 
-/// From so many bytes on, sources wait.
+/// From this many bytes on, sources wait.
 const HIGH: usize = 512 << 10;
 
 /// What has come to a worker's chains.

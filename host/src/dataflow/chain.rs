@@ -88,11 +88,11 @@ pub(super) struct ChainTask {
     /// One for each output, at the current epoch.
     capabilities: Vec<Capability<u64>>,
     epoch: u64,
-    /// Parcels to work on, each with its epoch: the current one, and where nothing is held back, later ones too;
+    /// Parcels to work on, each with its epoch: of the current one, and of later ones where these need not wait for a barrier.
     ready: VecDeque<(u64, Parcel)>,
-    /// and those of later epochs that are held back while the barrier aligns,
+    /// Parcels of later epochs, each with its epoch, that are held back while the barrier aligns.
     held: VecDeque<(u64, Parcel)>,
-    /// since then.
+    /// Since when parcels are held back; none while none is.
     holding: Option<Instant>,
     phase: Phase,
 }

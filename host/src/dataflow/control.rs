@@ -28,9 +28,9 @@ pub struct Control {
     cancelled: AtomicBool,
     /// Ends the guests' calls.
     interrupt: Interrupt,
-    /// The newest swap,
+    /// The newest swap; none once the checkpoint at its barrier, or a later one, is committed.
     swap: Mutex<Option<Arc<Swap>>>,
-    /// and the epoch at whose end it falls; 0: there is none.
+    /// The epoch at whose end the newest swap falls; 0 if there was none.
     swap_epoch: AtomicU64,
     wakers: Mutex<Vec<SyncActivator>>,
 }
@@ -194,7 +194,7 @@ impl Control {
 
     fn tell(&self, end: CheckpointEnd) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever is gone need not know.
+        // A listener that is gone need not be told.
         listeners.iter().for_each(|listener| listener.send(end).unwrap_or(()));
         drop(listeners);
         self.wake();

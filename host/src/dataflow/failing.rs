@@ -17,11 +17,11 @@ use crate::record::{Batch, Column, hash_record};
 use crate::state::ColdFault;
 use crate::wasm::{Cause, Failure, Instance, PROBE_TIME};
 
-/// So many records of a batch that has failed are worked on at once. Where one fails there are often more, and with each that panics all
+/// How many records of a batch that has failed are worked on at once. Where one fails there are often more, and with each that panics all
 /// before it in the call are worked on again.
 const PIECE: usize = 32;
 
-/// A batch that is worked on in parts may emit so many times what a single call may: all of it waits until the batch is done.
+/// A batch that is worked on in parts may emit this many times what a single call may: all of it waits until the batch is done.
 const MOST_EMITTED: u64 = 4;
 
 /// A batch at an input port.

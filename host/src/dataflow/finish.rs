@@ -25,9 +25,9 @@ pub(super) enum Finish {
 /// Keys on their way to the hook.
 #[derive(Debug)]
 pub(super) struct Handing {
-    /// Those still to be listed,
+    /// Keys that are still to be listed.
     keys: Keys,
-    /// of which so many are handed over at once.
+    /// How many of the listed keys are handed over at once, at most.
     most: usize,
     /// Parts of what was together too much, the next one last.
     parts: Vec<Batch>,
@@ -98,7 +98,7 @@ impl Handing {
         }
     }
 
-    /// These were together too much.
+    /// Splits a call whose keys were too much for one call.
     fn halve(&mut self, call: &Batch) {
         let (middle, end) = (call.keys.len() / 2, call.keys.len());
         self.most = middle;

@@ -21,11 +21,11 @@ use crate::record::{Batch, Outbox};
 use crate::state::{OperatorSnapshot, SubtaskState};
 use crate::wasm::{Component, Context, Failure, Instance};
 
-/// Entries of frozen state that are serialised between two batches: at most so many,
+/// Entries of frozen state that are serialised between two batches, at most.
 const SLICE_ENTRIES: usize = 4096;
-/// and no more when so much time is over, for it depends on where they lie how long they take.
+/// After this time no more frozen state is serialised between two batches: how long an entry takes depends on whether it is in memory.
 const SLICE_TIME: Duration = Duration::from_micros(500);
-/// So many are serialised between two looks at the clock.
+/// Entries of frozen state that are serialised between two looks at the clock.
 const STEP_ENTRIES: usize = 256;
 
 /// Which subtask of which operator, and whom it tells.
@@ -51,9 +51,9 @@ pub(super) struct OperatorStage {
     pub(super) instance: Option<Instance>,
     /// Epochs whose snapshots are not yet handed over, oldest first, each with its operator state.
     freezing: VecDeque<(u64, OperatorSnapshot, BarrierCost)>,
-    /// What becomes of checkpoints,
+    /// Tells what becomes of checkpoints.
     coming: Receiver<CheckpointEnd>,
-    /// and what of that the guest is still to be told.
+    /// What has become of checkpoints, and the guest is still to be told; the oldest first.
     ends: VecDeque<CheckpointEnd>,
     /// The last checkpoint that the guest was told to be committed.
     told: u64,
@@ -66,9 +66,9 @@ pub(super) struct OperatorStage {
     pub(super) letters: Letters,
     /// While its component is on probation.
     pub(super) trial: Option<Arc<Trial>>,
-    /// The last record that failed in it, and why,
+    /// While its component is on probation: the last record that failed in it, and why.
     pub(super) last_failed: Option<String>,
-    /// and that it were more than may.
+    /// While its component is on probation: the error to roll back with once more records failed than `max-errors` allows.
     pub(super) flooded: Option<Error>,
 }
 

@@ -9,13 +9,13 @@ use crate::record::Batch;
 /// A batch with where it goes and where it is from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Parcel {
-    /// The subtask that it is for,
+    /// The subtask that it is for.
     pub(super) target: u16,
-    /// and the input port.
+    /// The input port that it is for.
     pub(super) port: u16,
-    /// The subtask that sent it,
+    /// The subtask that sent it.
     pub(super) sender: u16,
-    /// and the chain.
+    /// The chain that sent it.
     pub(super) chain: u16,
     /// Shared when several edges carry it.
     pub(super) records: Arc<Batch>,

@@ -11,9 +11,9 @@ use crate::connectors::{Source, SplitReader};
 use crate::error::Result;
 use crate::record::{Batch, Position, SplitPosition};
 
-/// A batch is what has arrived, up to this many records,
+/// Records of a batch, at most: it is what has arrived.
 const READ_RECORDS: usize = 1024;
-/// and about this many bytes.
+/// Bytes of values from which on a batch takes no more records: only its last one may go beyond.
 const READ_BYTES: usize = 64 << 10;
 
 /// What one subtask of a source reads.
@@ -23,11 +23,11 @@ pub(super) struct SourceStage {
     in_turn: usize,
     /// Its splits: those that it was given at the start, and those that it has begun since.
     readers: Vec<(Arc<str>, Box<dyn SplitReader>)>,
-    /// The readers that are read in turn, the next one first, by index,
+    /// The readers that are read in turn, by index, the next one first.
     turn: VecDeque<usize>,
-    /// and those that begin when one of them has ended. Those that have ended are in neither. When there is none left,
+    /// The readers that begin when one that is read in turn has ended, by index. Those that have ended are in neither.
     waiting: VecDeque<usize>,
-    /// it begins one that no subtask has begun.
+    /// The splits that no subtask has begun: it begins one of them when fewer than `in_turn` readers are in `turn`.
     shared: Arc<SharedSplits>,
     /// Sources, by node, that must be worked off before it reads.
     waits: Vec<usize>,

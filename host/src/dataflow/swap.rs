@@ -49,7 +49,7 @@ pub struct Swap {
     pub trial: Option<Arc<Trial>>,
 }
 
-/// Looks so often whether more of a snapshot may be handed over.
+/// The pause between two looks at whether more of a snapshot may be handed over.
 const STORING: Duration = Duration::from_millis(1);
 
 impl fmt::Debug for Swap {

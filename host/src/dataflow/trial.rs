@@ -13,7 +13,7 @@ const LEAST: u64 = 10;
 pub struct Trial {
     /// What goes on where it is when the component fails; none: the attempt fails.
     pub(super) back: Option<Version>,
-    /// It may fail on so many times the part of its records that the one before it failed on.
+    /// The component has failed when the share of its records that fail is more than this many times that of the one before it.
     factor: f64,
     old: Tally,
     new: Tally,

@@ -41,18 +41,18 @@ struct Migrating {
     kept: usize,
     /// As it is there.
     from: StateDescriptor,
-    /// How many values have been rewritten, in all subtasks,
+    /// Values that have been rewritten, in all subtasks.
     values: AtomicU64,
-    /// and of how many, in those that have begun.
+    /// Values to be rewritten, in the subtasks that have started.
     of: AtomicU64,
 }
 
 /// How far a migration has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MigrationProgress {
-    /// Values that have been rewritten,
+    /// Values that have been rewritten.
     pub values: u64,
-    /// and all that are to be, in the subtasks that have begun.
+    /// All values to be rewritten, in the subtasks that have begun.
     pub of: u64,
 }
 

@@ -65,9 +65,9 @@ pub enum Notice {
         checkpoint: u64,
         /// Why.
         reason: String,
-        /// How many of this attempt have failed in a row, this one included,
+        /// How many checkpoints of this attempt have failed in a row, this one included.
         in_a_row: u64,
-        /// and how many may.
+        /// How many checkpoints may fail in a row.
         tolerable: u64,
         /// How checkpoints fare, this one included.
         health: Health,
@@ -76,9 +76,9 @@ pub enum Notice {
     Late {
         /// Which.
         checkpoint: u64,
-        /// For how long it is under way,
+        /// For how long it has been under way.
         taken: Duration,
-        /// and for how long it may be.
+        /// For how long it may be under way.
         timeout: Duration,
         /// What it waits for.
         missing: String,

@@ -53,7 +53,7 @@ pub struct SavepointOrder {
 impl SavepointOrder {
     /// Tells whoever asked why there is no savepoint.
     pub fn refuse(self, error: Error) {
-        // Nobody may wait any more.
+        // The receiver may be gone.
         self.reply.send(Err(error)).unwrap_or(());
     }
 }

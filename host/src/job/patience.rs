@@ -11,11 +11,11 @@ use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::record::AttemptId;
 
-/// Before the second try,
+/// The pause before the second try.
 const FIRST: Duration = Duration::from_millis(100);
-/// and before one of many; in between it doubles.
+/// The longest pause between two tries: each is twice as long as the one before, up to this.
 const LONGEST: Duration = Duration::from_secs(10);
-/// It is longer or shorter by this part at random, so that what failed together is not tried again together.
+/// The part of a pause by which it is longer or shorter at random, so that what failed together is not tried again together.
 const JITTER: f64 = 0.2;
 
 /// Something for a checkpoint could not be stored, and is being tried again.

@@ -21,7 +21,7 @@ use super::controller::{Controller, Done, joined};
 use super::prepare::Prepared;
 use super::{End, SavepointOrder, Then};
 
-/// So long an attempt that ends waits for those who write savepoints to clear away what they have written. A disk answers within this time.
+/// How long an attempt that ends waits for those who write savepoints to clear away what they have written. A disk answers within this time.
 const CLEARING: Duration = Duration::from_secs(5);
 
 /// The savepoints that are asked for and not done.
@@ -228,7 +228,7 @@ impl Controller {
         let held = self.savepoints.hold();
         for order in self.savepoints.take(|asked| asked.order.trigger_id == trigger_id) {
             self.savepoints.stopped |= order.then == Then::Stop && saved.is_ok();
-            // Nobody may wait any more.
+            // The receiver may be gone.
             order.reply.send(saved.clone()).unwrap_or(());
         }
         if held && !self.savepoints.hold() && !self.savepoints.stopped {

@@ -60,14 +60,14 @@ pub struct FailedAttempt {
 /// The attempts of a process that have failed and were followed by others.
 #[derive(Debug, Default)]
 pub(super) struct FailedAttempts {
-    /// The newest, oldest first,
+    /// The newest of these attempts, the oldest first.
     newest: VecDeque<FailedAttempt>,
-    /// and how many there were in all.
+    /// How many of these attempts there were in all.
     count: u64,
 }
 
 impl FailedAttempts {
-    /// So many are kept: a job may be begun again for months.
+    /// How many of these attempts are kept: a job may be begun again for months.
     const KEPT: usize = 20;
 
     pub(super) fn add(&mut self, failed: FailedAttempt) {

@@ -166,7 +166,7 @@ impl Controller {
         };
         let running: Vec<u64> = self.cycle.running().map(|(epoch, _)| epoch).collect();
         running.into_iter().for_each(|epoch| self.remember(epoch, clock::now(), why));
-        // Whoever is patient gives up.
+        // What is tried again for want of storage is given up.
         self.patience = watch::Sender::default();
         self.tasks.abort_all();
         if let Some(Committing { task, .. }) = self.committing.take() {

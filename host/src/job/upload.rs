@@ -63,7 +63,7 @@ pub(super) struct Upload {
     pub(super) states: Arc<[StateDescriptor]>,
     pub(super) groups: KeyGroups,
     pub(super) compression: Compression,
-    /// So many bytes of memory make a file.
+    /// How many bytes of memory make a file.
     pub(super) file: usize,
     pub(super) id: SnapshotId,
 }

@@ -9,15 +9,15 @@ pub struct StateSettings {
     pub memory: u64,
 }
 
-/// Of the memory of a subtask, one part in so many may be one file of a snapshot: there is one that grows, one that is being written, in
+/// Of the memory of a subtask, one part in this many may be one file of a snapshot: there is one that grows, one that is being written, in
 /// two forms.
 const FILES: u64 = 16;
-/// But smaller files are too many.
+/// Bytes of memory that a file of a snapshot may be in any case: smaller files would be too many.
 const SMALLEST_FILE: u64 = 4 << 20;
 
 impl StateSettings {
-    /// So much of a snapshot, in bytes of memory, makes a file of its own, in each of so many subtasks. None where state is in memory, and so
-    /// may be its snapshot as a whole.
+    /// How much of a snapshot, in bytes of memory, makes a file of its own, in each of `parallelism` subtasks. None where state is in memory,
+    /// and so may be its snapshot as a whole.
     pub fn snapshot_file(&self, parallelism: u16) -> Option<usize> {
         let bytes = (self.memory / u64::from(parallelism) / FILES).max(SMALLEST_FILE);
         (self.backend == Backend::Disk).then(|| usize::try_from(bytes).unwrap_or(usize::MAX))

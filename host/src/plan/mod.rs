@@ -37,11 +37,11 @@ pub use state::{More, StateDescriptor, StateKind, Ttl, TtlFrom};
 /// A validated job. Its nodes stand in topological order: inputs before what they feed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The job file that it came from,
+    /// The job file that it came from.
     pub file: PathBuf,
-    /// its text,
+    /// The text of the job file.
     pub text: Arc<str>,
-    /// and the directory that paths in it count from; absolute.
+    /// The directory that paths in the job file count from; absolute.
     pub base: PathBuf,
     /// The job's name.
     pub name: String,

@@ -11,7 +11,7 @@ pub enum Restart {
     FixedDelay {
         /// How many.
         attempts: u64,
-        /// Before each.
+        /// The delay before each attempt.
         delay: Duration,
     },
     /// Another attempt after a delay that grows from failure to failure.
@@ -24,18 +24,18 @@ pub enum Restart {
         multiplier: f64,
         /// The part of a delay by which it is longer or shorter at random, so that jobs that failed together don't begin together.
         jitter: f64,
-        /// After running so long, the delay is the first one again.
+        /// After an attempt has run for this time, the delay is the first one again.
         reset: Duration,
         /// Attempts since it was the first one; none: without end.
         attempts: Option<u64>,
     },
     /// Another attempt, as long as failures are rare.
     FailureRate {
-        /// How many there may be
+        /// How many failures there may be within `interval`.
         failures: u64,
-        /// within this time.
+        /// The time within which failures are counted.
         interval: Duration,
-        /// Before each attempt.
+        /// The delay before each attempt.
         delay: Duration,
     },
 }

@@ -51,7 +51,7 @@ pub struct Ttl {
 }
 
 impl Ttl {
-    /// So many milliseconds.
+    /// A time to live of `ms` milliseconds.
     pub fn new(ms: u64, from: TtlFrom) -> Self {
         Ttl { ms, from, past: None }
     }

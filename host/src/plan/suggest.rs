@@ -3,7 +3,7 @@
 /// The candidate that `wrong` was most likely meant to be; none when nothing is near enough to be of help.
 pub(crate) fn closest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wrong = plain(wrong);
-    // A third of the letters may be wrong, and one always: "uid" for "udi" helps, "keys" for "rate" does not.
+    // A third of the letters may be wrong, and one in a short word too: "uid" for "udi" helps, "keys" for "rate" does not.
     let allowed = (wrong.chars().count() / 3).max(1);
     let measured = candidates.into_iter().map(|candidate| (strsim::damerau_levenshtein(&wrong, &plain(candidate)), candidate));
     // Of two equally near ones the earlier, so that the answer does not depend on the iterator's adaptors.

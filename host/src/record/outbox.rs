@@ -4,12 +4,12 @@
 use super::dictionary::{Dictionary, Glimpse};
 use super::{Batch, hash_key, key_group, slice, subtask_of};
 
-/// A batch is closed when it holds this many records,
+/// A batch is closed when it holds this many records.
 pub const BATCH_RECORDS: usize = 8192;
-/// or this many bytes of values and keys.
+/// A batch is closed when it holds this many bytes of values and keys.
 pub const BATCH_BYTES: usize = 128 << 10;
 
-/// So many keys are hashed and looked at before the first of them is placed.
+/// How many keys are hashed and looked at before the first of them is placed.
 const AHEAD: usize = 32;
 
 /// In which forms the records of a port are needed.

@@ -13,7 +13,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job::{self, Disposed};
 use crate::plan::Location;
 
-/// Of so many it is remembered what came of them.
+/// Of how many removals it is remembered what came of them.
 const REMEMBERED: usize = 100;
 
 /// The savepoints that were to be removed, the newest last.

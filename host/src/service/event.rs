@@ -28,9 +28,9 @@ pub enum Happened {
     Healthy,
     /// Another component has taken an operator over.
     Swapped,
-    /// That has failed, and the one before it goes on.
+    /// A component that took over has failed, and the one before it goes on.
     TakenBack,
-    /// That stays: its probation is over.
+    /// A component that took over stays: its probation is over.
     Kept,
     /// A user has asked for it to stop, drain, end, or go on with another parallelism.
     Asked,

@@ -22,9 +22,9 @@ use crate::record::AttemptId;
 use crate::telemetry;
 use crate::wasm::Interrupt;
 
-/// How much of a job's events is kept, twice,
+/// Bytes after which a file of a job's events is full. Two files are kept.
 const EVENT_BYTES: u64 = 128 << 10;
-/// and of its log.
+/// Bytes after which a file of a job's log is full. Two files are kept.
 const LOG_BYTES: u64 = 1 << 20;
 
 /// One job of a host.

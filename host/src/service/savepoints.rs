@@ -22,7 +22,7 @@ use crate::plan::Location;
 use crate::telemetry;
 use crate::wasm::Interrupt;
 
-/// Of so many savepoints of a job it is remembered what came of them.
+/// Of how many savepoints of a job it is remembered what came of them.
 const REMEMBERED: usize = 100;
 
 /// A savepoint to take.
@@ -263,7 +263,7 @@ fn save_ended(job: &Job, deployment: &Deployment, order: SavepointOrder, around:
         let prepared = Arc::new(prepared);
         job::block_on(job::savepoint_of_ended(&prepared, &order))
     });
-    // Nobody may wait any more.
+    // The receiver may be gone.
     order.reply.send(saved).unwrap_or(());
 }
 

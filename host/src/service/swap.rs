@@ -31,7 +31,7 @@ pub struct Intended {
     pub probation_ms: u64,
     /// What follows if the new one fails meanwhile.
     pub way_back: WayBack,
-    /// It fails when it fails on so many times the part of its records that the old one failed on.
+    /// It fails when the share of its records that fail is more than this many times that of the old one.
     pub error_factor: f64,
 }
 

@@ -175,7 +175,7 @@ pub struct Status {
 pub enum StatusId {
     /// It is under way.
     InProgress,
-    /// It is not any more, for better or worse.
+    /// It is over, whether it has succeeded or failed.
     Completed,
 }
 
@@ -193,7 +193,7 @@ pub enum Operation {
         /// Bytes of state.
         bytes: u64,
     },
-    /// There is none.
+    /// There is no savepoint.
     #[serde(rename_all = "kebab-case")]
     Failed {
         /// Why.
@@ -229,7 +229,7 @@ pub enum DisposalOperation {
         /// Files that are none of a savepoint's, and are still there.
         foreign: Vec<String>,
     },
-    /// It is not, or not all of it.
+    /// It is not gone, or not all of it.
     #[serde(rename_all = "kebab-case")]
     Failed {
         /// Why.

@@ -29,7 +29,7 @@ pub(super) struct Below {
     pub(super) bound: usize,
     /// For each table the number of its state in places: states stand there by name, as in state files.
     pub(super) numbers: Vec<u16>,
-    /// and whether it is one of lists.
+    /// For each table whether its state is one of lists.
     are_lists: Vec<bool>,
     /// Whether anything was ever written into the store.
     pub(super) filled: bool,
@@ -49,7 +49,7 @@ pub(super) struct Below {
     pub(super) misses: u64,
     /// Where the sweep goes on, and how many have passed without it.
     pub(super) swept: (Vec<u8>, usize),
-    /// So many bytes make a part of a list.
+    /// How many bytes make a part of a list.
     pub(super) part: usize,
     /// How many lists have got parts.
     pub(super) lists: u64,
@@ -62,9 +62,9 @@ pub(super) struct Below {
     pub(super) value: Vec<u8>,
 }
 
-/// Of the memory for entries, one part in so many is for what was saved for snapshots that wait;
+/// Of the memory for entries, one part in this many may be taken by what was saved for snapshots that wait.
 const HELD: usize = 4;
-/// but this is not worth the disk.
+/// Bytes that what was saved for waiting snapshots may take in any case: less is not worth the disk.
 const LEAST_HELD: usize = 1 << 20;
 
 impl Below {
@@ -183,9 +183,9 @@ impl Below {
 pub(super) struct PageEnd {
     /// The state and the slot of the list.
     pub(super) slot: (usize, u32),
-    /// In front of a part that begins at this byte of the list,
+    /// The byte of the list at which the first part begins that the page does not hold as a whole.
     pub(super) from: u32,
-    /// and before which it has so many elements that have not expired.
+    /// How many elements that have not expired lie in the parts before that byte.
     pub(super) passed: u32,
 }
 

@@ -21,10 +21,11 @@ const HEAD: usize = 6;
 /// How far snapshots are handed over, of what lies below.
 #[derive(Debug, Default)]
 pub(super) struct Handed {
-    /// All up to this one are, but for changes of the last if that is read again,
+    /// Snapshots up to this one are handed over; of this one, if `again`, all but the changes that have come into its list meanwhile.
     mark: Mark,
-    /// and of the next one, or the one that is read again, the list up to here; empty: nothing yet.
+    /// The place up to which the list of the next snapshot is handed over, or of the one that is read `again`; empty if nothing is yet.
     at: Vec<u8>,
+    /// Whether the list of the last snapshot is read once more, because changes have come into it meanwhile.
     again: bool,
 }
 
@@ -50,12 +51,12 @@ impl Below {
         if facts.written != 0 && is_handed { (Facts::of_saved(facts.live, value, facts.parts), value) } else { (facts, value) }
     }
 
-    /// Lists the entry at [`Below::place`] as written before the barrier `mark`,
+    /// Lists the entry at [`Below::place`] as written before the barrier `mark`.
     pub(super) fn list(&mut self, mark: Mark) {
         self.store.put(&listed(mark, &self.place), &[]);
     }
 
-    /// or no more.
+    /// Takes the entry at [`Below::place`] off the list of those written before the barrier `mark`.
     pub(super) fn unlist(&mut self, mark: Mark) {
         self.store.remove(&listed(mark, &self.place));
     }

@@ -10,10 +10,10 @@ use crate::plan::StateKind;
 /// Slots that evictions may look at for each one by which memory has grown.
 const LOOKS: usize = 8;
 
-/// Nothing gets another round when memory exceeds its bound by one part in so many.
+/// Nothing gets another round when memory exceeds its bound by one part in this many.
 const FAR: usize = 8;
 
-/// So many entries are written to the cold store at once when all of them are.
+/// How many entries are written to the cold store at once when all of them are.
 const TOGETHER: usize = 1024;
 
 impl KeyedState {

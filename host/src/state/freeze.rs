@@ -47,7 +47,7 @@ pub struct Slice {
 /// A slice is handed over when it has this many bytes.
 pub(super) const SLICE_BYTES: usize = 256 << 10;
 
-/// So many slots are looked at before the first of them has its turn, so that memory is waited for once and not for each of them.
+/// How many slots are looked at before the first of them has its turn, so that memory is waited for once and not for each of them.
 const AHEAD: usize = 32;
 
 /// A part to which calls add faster than it is handed over, by writing to large entries, is closed at this many bytes, beyond which it would

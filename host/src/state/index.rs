@@ -6,7 +6,7 @@
 pub(super) struct Index {
     entries: Vec<u64>,
     len: usize,
-    /// log2 of the number of entries.
+    /// The binary logarithm of the number of entries.
     bits: u32,
 }
 

@@ -38,9 +38,9 @@ pub struct KeyedState {
     pub(super) mark: Mark,
     pub(super) freezer: Freezer,
     pub(super) undo: Undo,
-    /// Bytes that the call at hand has removed, or stamped anew by reading them, since that was last asked for,
+    /// Bytes that the call at hand has removed, or stamped anew by reading them, since [`KeyedState::take_taken`] was last called.
     pub(super) taken: usize,
-    /// and how many it may.
+    /// How many bytes may be `taken`: a call that takes more leaves off in the midst of it.
     pub(super) most_taken: usize,
     pub(super) sweeper: Sweeper,
     /// Room that is used again in every call.

@@ -109,7 +109,7 @@ impl KeyedState {
         let mut keys: Vec<(u16, u32)> = Vec::new();
         let mut seen = Index::default();
         for (state, table) in self.tables.iter().enumerate() {
-            // Within all tables but maps a key is once already, and nobody asks what the last one has seen.
+            // In a table that is no map's each key occurs only once, and nobody asks what the last table has seen.
             let (once, last) = (state == 0 && table.kind != StateKind::Map, state + 1 == self.tables.len());
             for slot in table.with_value(self.now) {
                 // Descriptors have far fewer states than a u16 counts.

@@ -129,7 +129,7 @@ impl KeyedState {
 /// A page of a list: elements from one on, as many as fit, but at least one.
 struct Page<'o> {
     start: u32,
-    /// For so many bytes more.
+    /// How many more bytes fit.
     room: usize,
     out: &'o mut Column,
     /// Elements that were passed, of those that have not expired.

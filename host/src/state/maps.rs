@@ -30,7 +30,7 @@ pub(super) struct Entries {
     hashes: Vec<u64>,
 }
 
-/// So many entries are looked for at once, and not many more bytes: a long key stands in each of them.
+/// How many entries are looked for at once, but no more than [`TOGETHER_BYTES`]: a long key stands in each of them.
 const TOGETHER: usize = 256;
 const TOGETHER_BYTES: usize = 1 << 20;
 

@@ -6,9 +6,9 @@ pub(super) struct Notes(u8);
 
 /// A snapshot, handed over or under way, holds something of it.
 const STORED: u8 = 1;
-/// The cold store holds something of it,
+/// The cold store holds something of it.
 const BELOW: u8 = 2;
-/// namely the same as the slot. Never of a slot that was written and is not yet in a snapshot.
+/// The cold store holds the same as the slot. Never so for a slot that was written and is not yet in a snapshot.
 const SAME: u8 = 4;
 /// It was found in memory since the last round of evictions.
 const USED: u8 = 8;

@@ -19,10 +19,10 @@ use super::table::Table;
 use super::ttl;
 use crate::plan::{StateKind, Ttl};
 
-/// So many bytes make a part: a tail is shorter.
+/// How many bytes make a part: a tail is shorter.
 pub(super) const PART: usize = 4 << 10;
 
-/// So many parts are removed at once.
+/// How many parts are removed at once.
 const TOGETHER: usize = 32;
 
 /// The beginning of a list, which lies below in parts.
@@ -34,9 +34,9 @@ pub(super) struct Parts {
     pub(super) start: u64,
     /// Bytes of all parts: a list has fewer than a u32 counts.
     pub(super) bytes: u32,
-    /// With a time to live: when the youngest element of the first part was stamped,
+    /// With a time to live: when the youngest element of the first part was stamped.
     pub(super) first: i64,
-    /// and that of all parts.
+    /// With a time to live: when the youngest element of all parts was stamped.
     pub(super) last: i64,
 }
 

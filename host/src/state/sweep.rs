@@ -1,6 +1,6 @@
 //! [`Sweeper`]: removes from memory, and from what lies below, what has expired, little by little, so that what nobody asks for any more
-//! does not stay for ever. That needs no note in a snapshot: what older files still hold of it has expired there too, if they hold the value that was written
-//! last. So a slot of which a snapshot holds something waits until the last value is in one, too.
+//! does not stay for ever. That needs no note in a snapshot: what older files still hold of it has expired there too, if they hold the value
+//! that was written last. So a slot of which a snapshot holds something waits until the last value is in one, too.
 
 use super::KeyedState;
 use super::below::Placed;
@@ -18,13 +18,13 @@ const BYTES_PER_UNIT: usize = 64;
 /// A list is rewritten in memory when this part of it has expired, so that rewriting costs little in proportion to what it frees.
 const WORTH_IT: usize = 4;
 
-/// One sweep in so many looks at what lies below,
+/// One sweep in this many looks at what lies below.
 const SWEEPS_BELOW: usize = 64;
-/// and then at so many entries for each of them.
+/// Entries below that are looked at for each sweep, in one go by the one that looks there: it looks at [`SWEEPS_BELOW`] times as many.
 const LOOKS_BELOW: usize = 16;
-/// Bytes there that count as one more.
+/// Bytes of an entry below that count as one entry more.
 const BYTES_PER_LOOK: usize = 1 << 10;
-/// Lists that then lose what has expired at their beginning.
+/// Lists that lose what has expired at their beginning in a sweep that looks below, at most.
 const AGED: usize = 4;
 
 /// Where the sweep is.
@@ -76,7 +76,7 @@ impl KeyedState {
         self.sweep_below();
     }
 
-    /// Removes what has expired of what lies below, in every so many sweeps, as looking for where to begin takes long.
+    /// Removes what has expired of what lies below, in one sweep out of [`SWEEPS_BELOW`], as looking for where to begin takes long.
     fn sweep_below(&mut self) {
         let Some(below) = self.below.as_mut().filter(|below| below.is_readable()) else { return };
         below.swept.1 += 1;

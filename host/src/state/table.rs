@@ -100,9 +100,9 @@ impl Slot {
 
 /// Bytes that a slot takes besides those of a long key or value: itself, and its place in the index.
 pub(super) const PER_SLOT: usize = size_of::<Slot>() + 24;
-/// And in the order of keys, besides another copy of the key.
+/// Bytes that a slot takes in the order of keys, besides another copy of the key.
 const PER_ORDERED: usize = 64;
-/// And of a list with parts.
+/// Bytes that a list with parts takes besides its slot.
 const PER_PARTS: usize = 2 * size_of::<(u32, Parts)>();
 
 /// No slot.

@@ -21,12 +21,12 @@ const KEPT: usize = 4 << 20;
 struct Step {
     state: u32,
     slot: u32,
-    /// How many bytes the old value has,
+    /// How many bytes the old value has.
     len: u32,
-    /// of those how many were in snapshots,
+    /// How many bytes of the old value were in snapshots.
     saved: u32,
     live: bool,
-    /// and whether they are in `Undo::values`; else they are still in place.
+    /// Whether the old value is in `Undo::values`; else it is still in place, as the beginning of the new one.
     replaced: bool,
 }
 

@@ -67,9 +67,9 @@ pub(super) struct Guest {
     /// For each state of the descriptor its place in both.
     pub(super) places: Arc<[usize]>,
     pub(super) outputs: RefCell<Vec<Outbox>>,
-    /// Records that the call rejected, in the order in which it did,
+    /// Records that the call rejected, in the order in which it did.
     pub(super) rejected: Vec<Rejected>,
-    /// and which they are.
+    /// The indices of the records that the call rejected.
     pub(super) rejected_records: HashSet<usize>,
     /// What the guest said before it trapped.
     pub(super) panicked: Option<(Option<usize>, String)>,
@@ -84,9 +84,9 @@ pub(super) struct Guest {
     pub(super) cells: RefCell<Arc<CellsReply>>,
     /// The reply to the last `map-get-one`.
     pub(super) value: RefCell<Arc<Vec<u8>>>,
-    /// The reply to the last `list-read`, or the values of the last scan,
+    /// The reply to the last `list-read`, or the values of the last scan.
     pub(super) page: RefCell<Arc<ColumnReply>>,
-    /// and its fields.
+    /// The fields of the last scan.
     pub(super) fields: RefCell<Arc<ColumnReply>>,
     emitted: Cell<u64>,
     written: Cell<u64>,

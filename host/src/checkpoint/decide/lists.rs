@@ -13,8 +13,8 @@ use crate::record::{AttemptId, KeyGroups};
 /// More files than this for one key group are merged.
 pub const MAX_FILES: usize = 8;
 
-/// As are so many and the one below them, when they take more than [`MAX_GROWTH`] times its bytes: where much changes, a checkpoint would
-/// else take many times what its state does. At least so many, so that what is read again is a fraction of what was written.
+/// At least this many files are merged with the one below them when they take more than [`MAX_GROWTH`] times its bytes: where much changes,
+/// a checkpoint would else take many times what its state does. Fewer are not, so that what is read again is a fraction of what was written.
 const MIN_NEWER: usize = 3;
 /// See [`MIN_NEWER`].
 const MAX_GROWTH: u64 = 2;

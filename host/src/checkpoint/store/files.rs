@@ -423,11 +423,11 @@ fn sum(path: &Path, mut turn: impl Turn) -> io::Result<(LocalFile, String)> {
     Ok((file, format!("{checksum:08x}")))
 }
 
-/// So much of a file is read at once to be checked.
+/// Bytes of a file that are read at once to be checked.
 const AT_ONCE: u64 = 1 << 20;
-/// So much of it is fetched at once,
+/// Bytes of a file that are fetched by one request.
 const FETCHED_AT_ONCE: u64 = 4 << 20;
-/// so often at the same time.
+/// Requests for parts of a file that are under way at the same time, at most.
 const FETCHES_AT_ONCE: usize = 4;
 
 /// A checksum as manifests have it.

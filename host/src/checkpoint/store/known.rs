@@ -9,7 +9,7 @@ use crate::checkpoint::log::Log;
 use crate::checkpoint::manifest::LogEntry;
 use crate::record::AttemptId;
 
-/// After so many collections the run is listed again: whoever was overtaken may have put a file when the first one was over.
+/// After this many collections the run is listed again: whoever was overtaken may have put a file when the first one was over.
 const LISTED_AGAIN_AFTER: u32 = 1000;
 
 /// What the newest attempt of this process knows of its run. Cheap to clone.

@@ -80,7 +80,7 @@ pub(super) async fn carry_out(from: &Place, to: &Place, due: &Merge, now: i64, p
     Ok(files)
 }
 
-/// How much faster than its rate a merge of so many files goes: where more comes than the rate allows for, the lists would grow for ever.
+/// How much faster than its rate a merge of `files` files goes: where more comes than the rate allows for, the lists would grow for ever.
 fn haste(files: usize) -> f64 {
     const MANY: usize = 4 * MAX_FILES;
     (files as f64 / MANY as f64).max(1.0)

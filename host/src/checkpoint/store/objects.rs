@@ -31,8 +31,8 @@ pub(super) struct Objects {
     makers: Arc<Semaphore>,
 }
 
-/// So many files are being made at once. Whoever makes one waits on a thread of the runtime until its pieces are taken; and on a local disk it
-/// takes another one to take them, of which there have to be some left of all 512.
+/// How many files are being made at once. Whoever makes one waits on a thread of the runtime until its pieces are taken, and on a local disk
+/// another thread has to take them: so some of the runtime's 512 must be left.
 pub(super) const MAKERS: usize = 128;
 
 impl Objects {
@@ -124,7 +124,7 @@ impl Objects {
 
     /// Waits until one more file may be made, and lets it be made until this is dropped.
     pub(super) async fn maker(&self) -> Result<OwnedSemaphorePermit> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         Arc::clone(&self.makers).acquire_owned().await.map_err(|source| Error::Generic { store: "makers", source: source.into() })
     }
 

@@ -14,11 +14,11 @@ use super::cause::cause;
 use super::objects::Objects;
 use crate::checkpoint::file::{Content, within};
 
-/// So much is fetched at once of a file that is read alone, since what follows is read next.
+/// Bytes that are fetched at once of a file that is read alone, since what follows is read next.
 const LARGEST: u64 = 4 << 20;
-/// So much is here of all files that are read together,
+/// Bytes in memory of all files that are read together, unless there are very many.
 const TOGETHER: u64 = 32 << 20;
-/// unless there are very many. A block is seldom larger.
+/// Bytes that are fetched at once of a file, at least, however many are read together. A block is seldom larger.
 const LEAST: u64 = 128 << 10;
 
 /// What is fetched of files that are read together. Nobody fetches any more once it is dropped, and whoever waits for that has an error.

@@ -154,7 +154,7 @@ struct There {
     key: Key,
     path: Location,
     bytes: u64,
-    /// So much of it is the same.
+    /// Up to this byte it is the same.
     at: u64,
 }
 

@@ -20,9 +20,9 @@ pub(super) fn mix(mut z: u64) -> u64 {
 /// A distribution over the keys from 0 on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Draw {
-    /// floor(2^(u · log2(keys + 1))) − 1, which is floor(exp(u · ln(keys + 1))) − 1, for u uniform in [0, 1).
+    /// Draws floor(2^(u · log2(keys + 1))) − 1, which is floor(exp(u · ln(keys + 1))) − 1, for u uniform in [0, 1).
     Zipf { keys: u64, log2: u64 },
-    /// floor(u · keys).
+    /// Draws floor(u · keys), for u uniform in [0, 1).
     Uniform { keys: u64 },
 }
 
@@ -54,7 +54,7 @@ fn each(mut state: u64, words: usize, key: impl Fn(u64) -> u64, mut take: impl F
     }
 }
 
-/// floor(u · `factor`), with `random` as u in units of 2^-64.
+/// Computes floor(u · `factor`), with `random` as u in units of 2^-64.
 #[inline]
 fn scale(random: u64, factor: u64) -> u64 {
     ((u128::from(random) * u128::from(factor)) >> 64) as u64

@@ -48,9 +48,9 @@ pub(super) struct UnderWay {
 /// How checkpoints fare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// So many of the attempt have failed since the last good one,
+    /// Checkpoints of the attempt that have failed since the last good one.
     pub(super) in_a_row: u64,
-    /// and so many in all.
+    /// Checkpoints of the attempt that have failed in all.
     pub(super) failed: u64,
     /// The last good one, and when it was committed.
     pub(super) good: Option<(u64, Instant)>,

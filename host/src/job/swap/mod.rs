@@ -36,7 +36,7 @@ pub(super) enum Swaps {
     None,
     /// A component is being checked, for whoever waits for the answer; what ends its calls.
     Checking(SwapReply, Interrupt),
-    /// It fits.
+    /// A component that fits is taking over, or is on probation.
     At(Box<Swapping>),
 }
 
@@ -50,13 +50,13 @@ pub(super) struct Swapping {
     trial: Option<Arc<Trial>>,
     /// None once it is answered, or if nobody waits for an answer.
     reply: Option<SwapReply>,
-    /// The checkpoint at whose barrier the components change, once it is triggered,
+    /// The checkpoint at whose barrier the components change, once it is triggered.
     first: Option<u64>,
-    /// and whether it is committed.
+    /// Whether the checkpoint is committed at whose barrier the components change.
     pinned: bool,
-    /// Whether the second checkpoint is triggered,
+    /// Whether the second checkpoint is triggered.
     second: bool,
-    /// and whether it is committed.
+    /// Whether the second checkpoint is committed.
     named: bool,
     /// How long the change has taken, by subtask.
     took: BTreeMap<u16, Duration>,
@@ -188,7 +188,7 @@ impl Swapping {
     /// Answers whoever has asked for it, if that has not been done.
     fn answer(&mut self, answer: Result<SwapReport>) {
         if let Some(reply) = self.reply.take() {
-            // They may have gone.
+            // The receiver may be gone.
             reply.send(answer).unwrap_or(());
         }
     }

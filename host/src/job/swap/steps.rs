@@ -24,7 +24,7 @@ impl Controller {
     pub(in crate::job) fn order_swap(&mut self, request: SwapRequest, reply: SwapReply) {
         let node = match self.swappable(&request) {
             Ok(node) => node,
-            // They may have gone.
+            // The receiver may be gone.
             Err(refused) => return reply.send(Err(refused)).unwrap_or(()),
         };
         let interrupt = self.control.interrupt().part();

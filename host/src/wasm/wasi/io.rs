@@ -13,9 +13,9 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, StreamErro
 
 use super::Wasi;
 
-/// Between two looks at what a guest waits for: at first,
+/// The first pause between two looks at what a guest waits for.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
-/// and doubled each time up to this.
+/// The longest pause between two such looks: each is twice as long as the one before, up to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 impl Wasi {

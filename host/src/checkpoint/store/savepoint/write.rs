@@ -35,9 +35,9 @@ pub struct Contents {
     pub given_up: Arc<AtomicBool>,
     /// Where its checkpoint's manifest lies.
     pub from: String,
-    /// The text of the job file,
+    /// The text of the job file.
     pub job_file: String,
-    /// and the directory that paths in it count from.
+    /// The directory that paths in the job file count from.
     pub directory: String,
     /// The operators' components by digest; none: they are left out.
     pub components: Option<BTreeMap<String, Bytes>>,
