@@ -157,8 +157,9 @@ impl ChainTask {
             match self.phase {
                 Phase::Running => match self.next(frontiers)? {
                     Work::Batch(port, batch, origin) => {
+                        let start = clock::now();
                         self.head(port, batch, origin.as_ref())?;
-                        self.advance()?;
+                        self.advance(clock::now() - start)?;
                     }
                     Work::Barrier => self.barrier()?,
                     Work::Finish => self.phase = Phase::Finishing(0),
@@ -171,7 +172,7 @@ impl ChainTask {
                     self.finish(stage)?;
                 }
                 Phase::Draining => {
-                    if self.advance()? {
+                    if self.advance(Duration::ZERO)? {
                         continue;
                     }
                     if self.is_freezing() || self.awaits_commit() {
@@ -189,7 +190,7 @@ impl ChainTask {
 
     /// Nothing to do for now but what is left of snapshots.
     fn idle(&mut self) -> Result<()> {
-        if self.advance()? {
+        if self.advance(Duration::ZERO)? {
             self.around.activator.activate();
         }
         Ok(())
@@ -396,12 +397,12 @@ impl ChainTask {
         Ok(())
     }
 
-    /// Hands over a little more of the snapshots that wait. Returns whether it can do more at once.
-    fn advance(&mut self) -> Result<bool> {
+    /// Hands over a little more of the snapshots that wait, after a batch that took so long. Returns whether it can do more at once.
+    fn advance(&mut self, worked: Duration) -> Result<bool> {
         let mut more = false;
         for stage in &mut self.stages {
             if let Role::Operator(operator) = &mut stage.role {
-                more |= operator.advance()?;
+                more |= operator.advance(worked)?;
             }
         }
         Ok(more)

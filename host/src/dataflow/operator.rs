@@ -21,11 +21,11 @@ use crate::record::{Batch, Outbox};
 use crate::state::{OperatorSnapshot, SubtaskState};
 use crate::wasm::{Component, Context, Failure, Instance};
 
-/// Entries of frozen state that are serialised between two batches, at most.
-const SLICE_ENTRIES: usize = 4096;
-/// After this time no more frozen state is serialised between two batches: how long an entry takes depends on whether it is in memory.
+/// For so long at least frozen state is serialised between two batches,
 const SLICE_TIME: Duration = Duration::from_micros(500);
-/// Entries of frozen state that are serialised between two looks at the clock.
+/// and for so long at most: enough for what a batch can write, wherever it lies.
+const LONGEST_SLICE: Duration = Duration::from_millis(50);
+/// Entries that are serialised between two looks at the clock. How long one takes depends on where it lies.
 const STEP_ENTRIES: usize = 256;
 
 /// Which subtask of which operator, and whom it tells.
@@ -202,24 +202,38 @@ impl OperatorStage {
         !self.freezing.is_empty()
     }
 
-    /// Hands over a little more of the oldest snapshot that waits. Returns whether it can do more at once.
-    pub(super) fn advance(&mut self) -> Result<bool> {
-        let Some(&(epoch, _, cost)) = self.freezing.front().filter(|_| !self.is_held_up()) else { return Ok(false) };
-        let start = clock::now();
+    /// Hands over a little more of the snapshots that wait, for as long as the batch before took, which is `worked`, or half a millisecond.
+    /// Less would not do: while a snapshot waits, batches write what the next one has to hold, and snapshots of an operator that always has
+    /// input would grow from one to the next. Returns whether it can do more at once.
+    pub(super) fn advance(&mut self, worked: Duration) -> Result<bool> {
+        if !self.can_advance() {
+            return Ok(false);
+        }
+        let (start, time) = (clock::now(), worked.clamp(SLICE_TIME, LONGEST_SLICE));
+        while self.can_advance() && clock::now() - start < time {
+            self.step()?;
+        }
+        self.place.metrics.sliced(clock::now() - start);
+        Ok(self.can_advance())
+    }
+
+    fn can_advance(&self) -> bool {
+        self.is_freezing() && !self.is_held_up()
+    }
+
+    /// Serialises some entries of the oldest snapshot that waits, and hands over what is enough for that.
+    fn step(&mut self) -> Result<()> {
         let state = self.instance().state();
-        let steps = (0..SLICE_ENTRIES / STEP_ENTRIES).take_while(|_| clock::now() - start < SLICE_TIME);
-        let slice = steps.map(|_| state.advance(STEP_ENTRIES)).find(Option::is_some).flatten();
+        let slice = state.advance(STEP_ENTRIES);
         if let Some(fault) = state.fault().cloned() {
             return Err(self.place.attempt_ended(&Failure::from(&fault)));
         }
-        if let Some(slice) = slice {
-            let operator_state = if slice.last { self.freezing.pop_front() } else { None }.map(|(_, state, _)| state).unwrap_or_default();
-            let OperatorPlace { node, subtask, .. } = self.place;
-            let held = self.place.handing_over.as_ref().map(|credit| Held::new(credit, slice.changes.memory()));
-            (self.place.events)(Event::Snapshot { node, subtask, epoch, part: SnapshotSlice { slice, operator_state, cost, held } });
-        }
-        self.place.metrics.sliced(clock::now() - start);
-        Ok(self.is_freezing() && !self.is_held_up())
+        let (Some(slice), Some(&(epoch, _, cost))) = (slice, self.freezing.front()) else { return Ok(()) };
+        let operator_state = if slice.last { self.freezing.pop_front() } else { None }.map(|(_, state, _)| state).unwrap_or_default();
+        let OperatorPlace { node, subtask, .. } = self.place;
+        let held = self.place.handing_over.as_ref().map(|credit| Held::new(credit, slice.changes.memory()));
+        (self.place.events)(Event::Snapshot { node, subtask, epoch, part: SnapshotSlice { slice, operator_state, cost, held } });
+        Ok(())
     }
 
     /// Whether what it has handed over has to be stored before there is more. Then it is woken.

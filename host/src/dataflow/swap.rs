@@ -68,7 +68,7 @@ impl OperatorStage {
                 if self.place.control.is_cancelled() {
                     return Err(Error::new(Kind::Job, "the attempt has ended while a component waited for snapshots to be stored"));
                 }
-                if !self.advance()? && self.is_freezing() {
+                if !self.advance(Duration::ZERO)? && self.is_freezing() {
                     // As much as may be is on its way to be stored.
                     std::thread::sleep(STORING);
                 }
