@@ -136,17 +136,21 @@ pub(crate) fn words() -> Vec<Row> {
     ]
 }
 
-/// `word-count` with state on disk: where all of it has room in memory, and where a tenth has.
+/// `word-count` with state on disk: where all of it has room in memory, and where a tenth has; and with words that nearly all are new, of
+/// which there are more in a snapshot the longer the one before it takes.
 pub(crate) fn disk() -> Vec<Row> {
     let job = |keys, lines, state| Words { keys, lines, state, ..Words::default() };
     let row = |what: &str, words: Words| {
         let (wall, cpu) = rates(&words);
         Row(format!("word-count on disk, {what}"), format!("{wall:.2} M words/s, {cpu:.2} M words per CPU-second"))
     };
+    let new = Words { distribution: "uniform", ..job(40_000_000, 300_000, "backend = \"disk\"") }.run();
+    let each = number(&new, "/seconds") / number(&new, "/checkpoints");
     vec![
         row("10 k keys", job(10_000, 4_000_000, "backend = \"disk\"")),
         row("1 M keys", job(1_000_000, 2_000_000, "backend = \"disk\"")),
         row("1 M keys with memory for a tenth", job(1_000_000, 300_000, "backend = \"disk\"\nmemory = \"20MiB\"")),
+        Row("word-count on disk, 3 M words of 40 M, a checkpoint each second".into(), format!("one in {each:.1} s")),
     ]
 }
 
