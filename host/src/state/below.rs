@@ -47,8 +47,9 @@ pub(super) struct Below {
     /// Entries that were looked for: found in memory, and asked for below.
     pub(super) hits: u64,
     pub(super) misses: u64,
-    /// Where the sweep goes on, and how many have passed without it.
-    pub(super) swept: (Vec<u8>, usize),
+    /// Where the sweep goes on, and how many entries it is to look at then.
+    pub(super) swept: Vec<u8>,
+    pub(super) due: usize,
     /// How many bytes make a part of a list.
     pub(super) part: usize,
     /// How many lists have got parts.
@@ -85,7 +86,8 @@ impl Below {
             handed: Handed::default(),
             hits: 0,
             misses: 0,
-            swept: (Vec::new(), 0),
+            swept: Vec::new(),
+            due: 0,
             part: PART,
             lists: 0,
             disowned: VecDeque::new(),

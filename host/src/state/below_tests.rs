@@ -101,6 +101,7 @@ impl Cold for Shelf {
 const VALUE: usize = 0;
 const LIST: usize = 1;
 const MAP: usize = 2;
+const VALUE_WRITE: usize = 3;
 const LIST_WRITE: usize = 4;
 
 fn call(keys: &[Vec<u8>]) -> Batch {
@@ -366,6 +367,36 @@ fn of_a_list_whose_elements_expire_little_more_lies_below_than_lives() {
         assert!(most < 2 * living, "{most}");
         let expected = (19_000..20_000).map(element);
         assert!(read_list(&mut state, LIST_WRITE, &call).into_iter().eq(expected));
+    }
+}
+
+/// Event ids that are never seen again, a thousand in each call.
+#[test]
+fn however_many_keys_each_call_brings_little_more_lies_below_than_lives() {
+    const PER_CALL: u32 = 1000;
+    let which: Vec<u32> = (0..PER_CALL).collect();
+    let values: Column = which.iter().map(|_| &b"seen"[..]).collect();
+    // Whether nothing or little stays in memory, and whether or not there are snapshots.
+    for (bound, snapshots) in [(0, false), (0, true), (100_000, false), (100_000, true)] {
+        let mut state = KeyedState::over(states(), 128, Box::new(Shelf::default()), bound);
+        let mut most = (0, 0);
+        for time in 0..100u32 {
+            // Those of five calls live.
+            state.begin(i64::from(time) * 10);
+            let ids: Vec<Vec<u8>> = which.iter().map(|id| (time * PER_CALL + id).to_be_bytes().to_vec()).collect();
+            state.put(VALUE_WRITE, &call(&ids), &which, &values.ends, &values.bytes);
+            state.commit();
+            state.sweep();
+            state.evict();
+            if snapshots && time % 10 == 0 {
+                snapshot(&mut state);
+            }
+            most = (most.0.max(state.entries()), most.1.max(state.usage().unwrap().bytes_on_disk));
+        }
+        // Of one that was written since the last snapshot: twice its place, and its facts.
+        let entry = 2 * (8 + 6) + 9 + 8 + 4;
+        assert!(most.1 <= 3 * 6 * u64::from(PER_CALL) * entry, "{most:?} entries in memory and bytes below, over {bound}");
+        assert!(most.0 <= 2000, "{most:?} entries in memory");
     }
 }
 

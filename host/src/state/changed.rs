@@ -9,6 +9,7 @@ use super::below::{Below, Placed};
 use super::change::{Change, ChangeKind};
 use super::facts::Facts;
 use super::freeze::{Freezer, Frozen, SLICE_BYTES, change_of, pass};
+use super::sweep::due_for;
 use super::table::{Mark, Table};
 use crate::record::hash_key;
 
@@ -54,6 +55,7 @@ impl Below {
     /// Lists the entry at [`Below::place`] as written before the barrier `mark`.
     pub(super) fn list(&mut self, mark: Mark) {
         self.store.put(&listed(mark, &self.place), &[]);
+        self.due += due_for(&[]);
     }
 
     /// Takes the entry at [`Below::place`] off the list of those written before the barrier `mark`.

@@ -4,6 +4,7 @@
 use super::KeyedState;
 use super::below::Below;
 use super::facts::Facts;
+use super::sweep::due_for;
 use super::table::{PER_SLOT, Table};
 use crate::plan::StateKind;
 
@@ -27,7 +28,7 @@ impl KeyedState {
             self.tables.iter_mut().for_each(|table| table.tidy(self.mark));
             below.spill(&mut self.freezer);
             below.disown(&mut self.tables);
-            below.evict(&mut self.tables);
+            below.evict(&mut self.tables, self.now);
             below.clear_away();
         }
     }
@@ -54,7 +55,7 @@ impl KeyedState {
 }
 
 impl Below {
-    fn evict(&mut self, tables: &mut [Table]) {
+    fn evict(&mut self, tables: &mut [Table], now: i64) {
         let memory = |tables: &[Table]| tables.iter().map(Table::memory).sum::<usize>();
         // In one round it may be that everything was used, and more than two are of no use.
         let mut steps = 2 * tables.iter().map(|table| table.slots.len() + 1).sum::<usize>();
@@ -70,7 +71,8 @@ impl Below {
             let table = &mut tables[state];
             if number < table.slots.len() {
                 self.hand.1 += 1;
-                self.pass(state, table, number);
+                // Slot numbers are u32.
+                self.pass(state, table, number as u32, now);
             } else {
                 self.hand = ((state + 1) % tables.len(), 0);
             }
@@ -79,20 +81,26 @@ impl Below {
     }
 
     /// Evicts a slot, if there is one and it can be.
-    fn pass(&mut self, state: usize, table: &mut Table, number: usize) {
-        let slot = &mut table.slots[number];
-        if !slot.live && slot.written == 0 && !slot.notes.is_below() {
+    fn pass(&mut self, state: usize, table: &mut Table, number: u32, now: i64) {
+        if table.is_free(number) {
             return;
         }
         self.looks -= 1;
+        let slot = &mut table.slots[number as usize];
         let is_far = self.left > self.bound + self.bound / FAR;
-        if (slot.notes.take_used() && !is_far) || !self.copy(state, table, number as u32) {
+        if slot.notes.take_used() && !is_far {
             return;
         }
-        let slot = &mut table.slots[number];
+        if slot.live && table.is_expired(number, now) {
+            table.release_spent(number);
+            self.disown_of(state, table);
+        }
+        if table.is_free(number) || !self.copy(state, table, number) {
+            return;
+        }
+        let slot = &mut table.slots[number as usize];
         (slot.live, slot.written) = (false, 0);
-        // Slot numbers are u32.
-        table.give_up(number as u32);
+        table.give_up(number);
     }
 
     /// Has the cold store hold what a slot does; false if it can't.
@@ -115,6 +123,7 @@ impl Below {
             let slot = &mut table.slots[number as usize];
             facts.lay(slot.value(), &mut self.value);
             self.store.put(&self.place, &self.value);
+            self.due += if slot.notes.is_below() { 0 } else { due_for(&self.value) };
             slot.notes.copied(slot.written == 0);
             self.filled = true;
             if slot.written != 0 && !is_listed {

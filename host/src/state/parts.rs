@@ -15,6 +15,7 @@ use super::below::Below;
 use super::cold::ColdFault;
 use super::facts::Facts;
 use super::list;
+use super::sweep::due_for;
 use super::table::Table;
 use super::ttl;
 use crate::plan::{StateKind, Ttl};
@@ -133,9 +134,10 @@ impl Below {
         }
         let mut parts = table.parts(number).unwrap_or_else(|| Parts::none(self.number_list()));
         let (prefix, saved) = (prefix(&self.place, parts.list), slot.saved.saturating_sub(parts.bytes) as usize);
-        let store = &mut self.store;
+        let (store, due) = (&mut self.store, &mut self.due);
         let cut = parts.cut(slot.value(), saved, self.part, table.ttl.is_some(), |at, part| {
             store.put(&part_place(&prefix, at), part);
+            *due += due_for(part);
             Ok::<(), std::convert::Infallible>(())
         });
         let Ok(cut) = cut;
@@ -216,13 +218,16 @@ impl Below {
 
     /// Takes note of the lists that slots have lost: nobody needs their parts any more.
     pub(super) fn disown(&mut self, tables: &mut [Table]) {
-        for (state, table) in tables.iter_mut().enumerate() {
-            for (number, list) in std::mem::take(&mut table.lost) {
-                let slot = &table.slots[number as usize];
-                // What has parts has a place.
-                self.set_place(state, slot.group, slot.key());
-                self.disowned.push_back(Disowned::new(prefix(&self.place, list)));
-            }
+        tables.iter_mut().enumerate().for_each(|(state, table)| self.disown_of(state, table));
+    }
+
+    /// The same of one state.
+    pub(super) fn disown_of(&mut self, state: usize, table: &mut Table) {
+        for (number, list) in std::mem::take(&mut table.lost) {
+            let slot = &table.slots[number as usize];
+            // What has parts has a place.
+            self.set_place(state, slot.group, slot.key());
+            self.disowned.push_back(Disowned::new(prefix(&self.place, list)));
         }
     }
 

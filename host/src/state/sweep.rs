@@ -1,31 +1,44 @@
 //! [`Sweeper`]: removes from memory, and from what lies below, what has expired, little by little, so that what nobody asks for any more
 //! does not stay for ever. That needs no note in a snapshot: what older files still hold of it has expired there too, if they hold the value
 //! that was written last. So a slot of which a snapshot holds something waits until the last value is in one, too.
+//!
+//! A sweep looks at [`PER_GROWTH`] times as much as has been added since the one before it, and a little more. So what has expired and is
+//! still there stays in proportion to what lives, however much each call adds. Let there be M units to look at, at the most that there
+//! ever are, of which L at most have not expired at once. While the sweep looks at the last M of them, M / 2 are added at most; any other
+//! that is there then has been looked at, and lived when that began, or at its look: L of them at most. So M ≤ L + M / 2, which is
+//! M ≤ 2 L; and what one call adds comes on top, as the sweep comes after the call. Of lists it is a third more, for a look leaves up to a
+//! quarter of one that has expired.
 
 use super::KeyedState;
 use super::below::Placed;
 use super::changed::split_listed;
 use super::parts::{Disowned, prefix};
-use super::table::Slot;
+use super::table::{Slot, Table};
 use super::ttl;
 use crate::plan::{StateDescriptor, StateKind, Ttl};
 use crate::record::hash_key;
 
-/// What one sweep may cost, on average. The unit is a look at a slot: some ten nanoseconds.
-const BUDGET: usize = 64;
+/// What one sweep may cost, on average, if nothing was added. The unit is a look at a slot: some ten nanoseconds.
+const BUDGET: isize = 64;
+/// What it may cost beyond that for each unit by which there is more to look at than after the one before it.
+const PER_GROWTH: usize = 2;
+/// What may be spent on slots that calls have noted.
+const FOR_NOTED: isize = BUDGET / 2;
+/// Slots that are noted for a sweep, at most.
+const NOTED: usize = 64;
 /// Bytes of a list that are looked at for one unit.
 const BYTES_PER_UNIT: usize = 64;
 /// A list is rewritten in memory when this part of it has expired, so that rewriting costs little in proportion to what it frees.
 const WORTH_IT: usize = 4;
 
-/// One sweep in this many looks at what lies below.
-const SWEEPS_BELOW: usize = 64;
-/// Entries below that are looked at for each sweep, in one go by the one that looks there: it looks at [`SWEEPS_BELOW`] times as many.
+/// Entries below that are looked at for each sweep, besides [`PER_GROWTH`] for each one that was added there.
 const LOOKS_BELOW: usize = 16;
+/// Entries below that are looked at in one go, at least: finding where to begin takes long.
+const LEAST_LOOKS_BELOW: usize = 64 * LOOKS_BELOW;
 /// Bytes of an entry below that count as one entry more.
 const BYTES_PER_LOOK: usize = 1 << 10;
-/// Lists that lose what has expired at their beginning in a sweep that looks below, at most.
-const AGED: usize = 4;
+/// Of the lists that a sweep meets below, one loses what has expired at its beginning for so many looks.
+const LOOKS_PER_AGED: usize = 256;
 
 /// Where the sweep is.
 #[derive(Debug, Default)]
@@ -36,8 +49,12 @@ pub(super) struct Sweeper {
     noted: Vec<(usize, u32)>,
     /// The next slot: which of `states`, and the slot's number.
     next: (usize, usize),
-    /// What the sweeps so far have cost and those that follow have to save.
-    debt: usize,
+    /// What the last sweep has left to look at; not known before the first one, as what is restored is not added by calls.
+    left: Option<usize>,
+    /// What the next sweep may spend besides its budget: less than nothing if the one before it has spent too much.
+    credit: isize,
+    /// The same for noted slots, which must not keep the sweep from going on.
+    credit_for_noted: isize,
 }
 
 impl Sweeper {
@@ -48,7 +65,7 @@ impl Sweeper {
     /// Notes a slot to be looked at by the next sweep.
     #[cold]
     pub(super) fn note(&mut self, state: usize, number: u32) {
-        if self.noted.len() < BUDGET {
+        if self.noted.len() < NOTED {
             self.noted.push((state, number));
         }
     }
@@ -62,35 +79,49 @@ impl KeyedState {
             return;
         }
         debug_assert!(!self.is_dirty(), "a sweep falls between calls");
-        let mut cost = self.sweeper.debt.saturating_sub(BUDGET);
-        while cost < BUDGET / 2
+        let to_look_at = self.to_look_at();
+        let grown = to_look_at.saturating_sub(self.sweeper.left.unwrap_or(to_look_at));
+        let mut credit = FOR_NOTED.min(self.sweeper.credit_for_noted + FOR_NOTED);
+        while credit > 0
             && let Some((state, number)) = self.sweeper.noted.pop()
         {
-            cost += self.sweep_slot(state, number);
+            credit -= self.sweep_slot(state, number);
         }
         self.sweeper.noted.clear();
-        while cost < BUDGET {
-            cost += self.sweep_next();
+        self.sweeper.credit_for_noted = credit;
+        // There are fewer units than bytes in memory.
+        let mut credit = self.sweeper.credit + BUDGET + (PER_GROWTH * grown) as isize;
+        while credit > 0 {
+            credit -= self.sweep_next();
         }
-        self.sweeper.debt = cost;
+        self.sweeper.credit = credit;
+        self.sweeper.left = Some(self.to_look_at());
         self.sweep_below();
     }
 
-    /// Removes what has expired of what lies below, in one sweep out of [`SWEEPS_BELOW`], as looking for where to begin takes long.
+    /// What it costs to look at all that has a time to live.
+    fn to_look_at(&self) -> usize {
+        let of = |table: &Table| table.len() + if table.kind == StateKind::List { table.bytes() / BYTES_PER_UNIT } else { 0 };
+        self.sweeper.states.iter().map(|&state| of(&self.tables[state])).sum()
+    }
+
+    /// Removes what has expired of what lies below, when enough entries are to be looked at.
     fn sweep_below(&mut self) {
         let Some(below) = self.below.as_mut().filter(|below| below.is_readable()) else { return };
-        below.swept.1 += 1;
-        if below.swept.1 < SWEEPS_BELOW {
+        below.due += LOOKS_BELOW;
+        if below.due < LEAST_LOOKS_BELOW {
             return;
         }
-        let (mut looks, mut next, mut vain, mut listed) = (SWEEPS_BELOW * LOOKS_BELOW, Vec::new(), Vec::new(), Vec::new());
+        let mut looks = std::mem::take(&mut below.due);
+        let most_aged = looks / LOOKS_PER_AGED;
+        let (mut next, mut vain, mut listed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut aged, mut disowned) = (Vec::new(), Vec::new());
-        let read = below.store.range(&below.swept.0, &mut |place, laid| {
+        let read = below.store.range(&below.swept, &mut |place, laid| {
             if looks == 0 {
                 next = place.to_vec();
                 return false;
             }
-            looks = looks.saturating_sub(1 + laid.len() / BYTES_PER_LOOK);
+            looks = looks.saturating_sub(looks_at(laid));
             if split_listed(place).is_some() {
                 // A change that stands there itself is needed.
                 listed.extend(laid.is_empty().then(|| place.to_vec()));
@@ -109,12 +140,12 @@ impl KeyedState {
             if is_vain {
                 disowned.extend(facts.parts.map(|parts| Disowned::new(prefix(place, parts.list))));
                 vain.push(place.to_vec());
-            } else if aged.len() < AGED {
+            } else if aged.len() < most_aged {
                 aged.push((state, key.into_owned()));
             }
             true
         });
-        below.swept = (next, 0);
+        below.swept = next;
         below.settle(read);
         vain.extend(listed.into_iter().filter(|place| below.is_idle(place, &self.tables)));
         vain.iter().for_each(|place| below.store.remove(place));
@@ -128,7 +159,7 @@ impl KeyedState {
     }
 
     /// Looks at the slot whose turn it is.
-    fn sweep_next(&mut self) -> usize {
+    fn sweep_next(&mut self) -> isize {
         let (at, number) = self.sweeper.next;
         let state = self.sweeper.states[at];
         if number >= self.tables[state].slots.len() {
@@ -142,32 +173,28 @@ impl KeyedState {
     }
 
     /// Removes what has expired of a slot, or was deleted, and says what that cost.
-    fn sweep_slot(&mut self, state: usize, number: u32) -> usize {
+    fn sweep_slot(&mut self, state: usize, number: u32) -> isize {
         let table = &mut self.tables[state];
         let slot = &table.slots[number as usize];
         let Some(ttl) = table.ttl else { return 1 };
         let is_list = table.kind == StateKind::List;
-        let cost = if is_list { 1 + slot.value().len() / BYTES_PER_UNIT } else { 1 };
-        // A slot that was given up is neither live nor written.
-        let in_use = slot.live || slot.written != 0;
-        if in_use && (!slot.live || table.is_expired(number, self.now)) {
-            let slot = &mut table.slots[number as usize];
-            if !slot.notes.is_stored() || (slot.live && slot.written == 0) {
-                slot.live = false;
-                table.release(number);
-            }
-        } else if is_list && slot.live {
-            return cost + self.shorten_list(state, number, ttl);
+        // Lists have a limit far below.
+        let cost = if is_list { 1 + (slot.value().len() / BYTES_PER_UNIT) as isize } else { 1 };
+        if slot.live && !table.is_expired(number, self.now) {
+            return cost + if is_list { self.shorten_list(state, number, ttl) } else { 0 };
+        }
+        if !table.is_free(number) {
+            table.release_spent(number);
         }
         cost
     }
 
     /// Takes the expired elements out of a list, if they are many, and says what that cost beside the looks at what is in memory.
-    fn shorten_list(&mut self, state: usize, number: u32, ttl: Ttl) -> usize {
+    fn shorten_list(&mut self, state: usize, number: u32, ttl: Ttl) -> isize {
         let (gone, now, table) = (self.shed_parts(state, number), self.now, &mut self.tables[state]);
         let in_parts = table.parts(number).map_or(0, |parts| parts.bytes);
         table.change(number, |slot| shorten(slot, in_parts, ttl, now));
-        gone / BYTES_PER_UNIT
+        (gone / BYTES_PER_UNIT) as isize
     }
 
     /// Removes some of the parts at the beginning of a list of which nothing has not expired. The call at hand must not have changed the
@@ -187,6 +214,16 @@ impl KeyedState {
         table.set_parts(number, left);
         gone as usize
     }
+}
+
+/// As how many looks one at an entry below counts, by what is laid down there.
+fn looks_at(laid: &[u8]) -> usize {
+    1 + laid.len() / BYTES_PER_LOOK
+}
+
+/// How many more entries a sweep has to look at below when one is added there.
+pub(super) fn due_for(laid: &[u8]) -> usize {
+    PER_GROWTH * looks_at(laid)
 }
 
 /// Takes the expired elements out of the tail of a list, before which so many bytes lie in parts, if they are many.

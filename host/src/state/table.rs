@@ -287,6 +287,22 @@ impl Table {
         self.lose_parts(number);
     }
 
+    /// Releases a slot of whose value nothing is left, unless a snapshot holds something that only the next one takes back.
+    pub(super) fn release_spent(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        if !slot.notes.is_stored() || (slot.live && slot.written == 0) {
+            slot.live = false;
+            self.release(number);
+        }
+    }
+
+    /// Whether a slot was given up.
+    #[inline]
+    pub(super) fn is_free(&self, number: u32) -> bool {
+        let slot = &self.slots[number as usize];
+        !slot.live && slot.written == 0 && !slot.notes.is_below()
+    }
+
     /// Gives up a slot that nobody needs any more.
     pub(super) fn give_up(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
@@ -382,6 +398,11 @@ impl Table {
     /// How many slots are in use.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// How many bytes all keys and values in slots have.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// About how many bytes of memory its entries take.

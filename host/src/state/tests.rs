@@ -732,6 +732,53 @@ fn keys_that_come_and_go_leave_nothing_behind_without_a_barrier_and_nothing_in_a
     assert_eq!(state.entries(), 0);
 }
 
+/// Event ids that are never seen again, a thousand in each call.
+#[test]
+fn however_many_keys_each_call_brings_memory_stays_in_proportion_to_those_that_live() {
+    const PER_CALL: u32 = 1000;
+    let mut state = KeyedState::new(states(), 128);
+    let which: Vec<u32> = (0..PER_CALL).collect();
+    let values: Column = which.iter().map(|_| &b"seen"[..]).collect();
+    let mut most = 0;
+    for time in 0..200u32 {
+        // Those of five calls live.
+        state.begin(i64::from(time) * TTL as i64 / 5);
+        let ids: Vec<[u8; 4]> = which.iter().map(|id| (time * PER_CALL + id).to_be_bytes()).collect();
+        let hashes = ids.iter().map(|id| hash_key(id)).collect();
+        let call = Batch { keys: ids.iter().map(|id| &id[..]).collect(), hashes, ..Batch::default() };
+        state.put(VALUE_WRITE, &call, &which, &values.ends, &values.bytes);
+        state.list_append(LIST_WRITE, &call, &vec![0; which.len()], &values.ends, &values.bytes).unwrap();
+        state.commit();
+        state.sweep();
+        most = most.max(state.entries());
+    }
+    assert!(most <= 2 * 6 * PER_CALL as usize, "{most} entries at once");
+    assert!(state.tables[VALUE_WRITE].written.len() <= 3 * most, "the list of written slots stays in proportion, too");
+}
+
+/// An element has 23 bytes, as it is kept, and those of fifty calls live.
+#[test]
+fn however_much_each_call_appends_to_a_list_it_stays_in_proportion_to_what_lives() {
+    let call = call();
+    let mut state = KeyedState::new(states(), 128);
+    let elements: Column = (0..1000).map(|_| &b"fourteen bytes"[..]).collect();
+    // Many keys, at which the sweep has to look meanwhile.
+    run(
+        &mut state,
+        &(0..20_000u32).map(|field| Step::MapPut(MAP_ACCESS, vec![(5, field.to_be_bytes().into(), vec![])])).collect::<Vec<_>>(),
+    );
+    let mut most = 0;
+    for time in 0..500 {
+        state.begin(time);
+        state.list_append(LIST_WRITE, &call, &[3; 1000], &elements.ends, &elements.bytes).unwrap();
+        state.commit();
+        state.sweep();
+        most = most.max(state.value(LIST_WRITE, call.keys.get(3)).unwrap().len());
+    }
+    let living = TTL as usize * 1000 * 23;
+    assert!(most <= 3 * living, "{most} bytes, of which {living} live");
+}
+
 #[test]
 fn a_key_is_listed_once_whatever_its_fields_and_states() {
     for order in [[MAP, VALUE, LIST], [LIST, MAP, VALUE], [VALUE, LIST, MAP]] {
