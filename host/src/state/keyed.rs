@@ -8,7 +8,7 @@ use super::maps::Entries;
 use super::sweep::Sweeper;
 use super::table::{Hashed, Mark, NONE, Slot, Table};
 use super::ttl::{self, STAMP, Stamp};
-use super::undo::Undo;
+use super::undo::{self, Undo};
 use crate::plan::{StateDescriptor, StateKind, Ttl, TtlFrom};
 use crate::record::{Batch, Column, hash_key, key_group, slice};
 
@@ -206,6 +206,8 @@ impl KeyedState {
     }
 
     fn end(&mut self) {
+        self.undo.vacate(&mut self.tables, self.mark);
+        undo::empty(&mut self.found);
         self.tables.iter_mut().for_each(Table::end);
         self.below.iter_mut().for_each(|below| below.page = None);
     }
@@ -339,6 +341,9 @@ impl KeyedState {
         }
         let slot = &mut table.slots[number as usize];
         self.undo.replacing(state, number, slot);
+        if !live {
+            self.undo.vacating(state, number);
+        }
         (slot.live, slot.saved) = (live, 0);
         if stamp.is_none() && slot.overwrite_value(value) {
             return;

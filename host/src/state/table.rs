@@ -32,7 +32,7 @@ pub(super) struct Slot {
     pub(super) saved: u32,
     /// The key's group, which in a map the hash does not tell.
     pub(super) group: u16,
-    /// Whether there is a value. A slot without one stays until its deletion is in a snapshot, or known to be needed in none.
+    /// Whether there is a value. A slot without one stays until the call ends, or its deletion is in a snapshot if it is needed in one.
     pub(super) live: bool,
     pub(super) notes: Notes,
     data: SmallVec<[u8; 32]>,

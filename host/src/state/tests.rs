@@ -709,7 +709,7 @@ fn keys_that_come_and_go_leave_nothing_behind_without_a_barrier_and_nothing_in_a
         let call = Batch { keys: [&key[..], b"stays"].into_iter().collect(), hashes, ..Batch::default() };
         state.put(VALUE_WRITE, &call, &[0, 1], &value.ends, &value.bytes);
         state.list_append(LIST_WRITE, &call, &[0, 0], &value.ends, &value.bytes).unwrap();
-        // Where values live for ever, clearing leaves a slot until the barrier.
+        // What is put and cleared in one call leaves nothing, either.
         if time.is_multiple_of(1000) {
             state.put(VALUE, &call, &[0, 1], &value.ends, &value.bytes);
             state.clear(VALUE, &call, &[0, 1]);
@@ -777,6 +777,52 @@ fn however_much_each_call_appends_to_a_list_it_stays_in_proportion_to_what_lives
     }
     let living = TTL as usize * 1000 * 23;
     assert!(most <= 3 * living, "{most} bytes, of which {living} live");
+}
+
+/// Sessions that are opened and closed, with no time to live and no checkpoints; and calls that fail.
+#[test]
+fn what_is_put_and_cleared_again_takes_no_memory_without_a_barrier() {
+    const PER_CALL: u32 = 1000;
+    let which: Vec<u32> = (0..PER_CALL).collect();
+    let values: Column = which.iter().map(|_| &b"open"[..]).collect();
+    let fields = Fields { keys: &which, ends: &values.ends, bytes: &values.bytes };
+    let sessions = |time: u32| {
+        let ids: Vec<[u8; 4]> = which.iter().map(|id| (time * PER_CALL + id).to_be_bytes()).collect();
+        let hashes = ids.iter().map(|id| hash_key(id)).collect();
+        Batch { keys: ids.iter().map(|id| &id[..]).collect(), hashes, ..Batch::default() }
+    };
+    let mut state = KeyedState::new(states(), 128);
+    for time in 0..100 {
+        let (open, before) = (sessions(time), sessions(time.max(1) - 1));
+        state.put(VALUE, &open, &which, &values.ends, &values.bytes);
+        state.map_put(MAP, &open, fields, &values.ends, &values.bytes);
+        state.list_append(LIST, &open, &which, &values.ends, &values.bytes).unwrap();
+        match time % 3 {
+            // At once, later, or never, for it fails.
+            0 => [VALUE, MAP, LIST].into_iter().for_each(|kind| state.clear(kind, &open, &which)),
+            1 => {}
+            _ => state.undo(),
+        }
+        if time % 3 == 2 {
+            state.clear(VALUE, &before, &which);
+            state.map_remove(MAP, &before, fields);
+            which.iter().for_each(|&key| state.list_replace(LIST, &before, key, &[], &[]));
+        }
+        state.commit();
+        let expected = if time % 3 == 1 { 3 * PER_CALL as usize } else { 0 };
+        assert_eq!(state.entries(), expected, "entries after call {time}");
+        assert!(state.tables.iter().all(|table| table.slots.len() <= 2 * PER_CALL as usize), "slots are used again");
+        assert!(state.tables.iter().all(|table| table.written.len() <= 6 * PER_CALL as usize), "the list of written slots stays short");
+    }
+    assert_eq!(snapshot(&mut state).iter().map(Changes::len).sum::<usize>(), 0);
+}
+
+#[test]
+fn what_one_large_call_has_found_does_not_cost_its_memory_for_ever() {
+    let mut state = KeyedState::new(states(), 128);
+    state.get(VALUE, &call(), &vec![3; 2_000_000], &mut Cells::default());
+    state.commit();
+    assert!(state.found.capacity() <= 1 << 20);
 }
 
 #[test]

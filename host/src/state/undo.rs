@@ -1,7 +1,7 @@
 //! [`Undo`]: what the call at hand has changed, so that it can be taken back.
 
 use super::parts::Parts;
-use super::table::{Slot, Table};
+use super::table::{Mark, Slot, Table};
 use crate::record::append;
 
 /// What the call at hand has changed, oldest first.
@@ -12,10 +12,20 @@ pub(super) struct Undo {
     values: Vec<u8>,
     /// Beginnings of lists in parts that were replaced, with the steps that did.
     parts: Vec<(usize, Parts)>,
+    /// States and slots of which the call has removed the value, or that had none before it.
+    vacant: Vec<(u32, u32)>,
 }
 
 /// The most room that is kept from call to call, in bytes.
 const KEPT: usize = 4 << 20;
+
+/// Empties what is used again in every call. One large call should not cost its memory for ever.
+pub(super) fn empty<T>(room: &mut Vec<T>) {
+    room.clear();
+    if room.capacity() * size_of::<T>() > KEPT {
+        *room = Vec::new();
+    }
+}
 
 #[derive(Debug)]
 struct Step {
@@ -47,12 +57,30 @@ impl Undo {
             let Step { state, slot, .. } = self.steps[step];
             tables[state as usize].lost.push((slot, parts.list));
         }
-        self.steps.clear();
-        self.values.clear();
-        // One large batch should not cost its memory for ever.
-        if self.values.capacity() > KEPT {
-            self.values = Vec::new();
+        empty(&mut self.steps);
+        empty(&mut self.values);
+    }
+
+    /// Notes a slot whose value is gone.
+    pub(super) fn vacating(&mut self, state: usize, number: u32) {
+        // Descriptors have far fewer states than a u32 counts.
+        self.vacant.push((state as u32, number));
+    }
+
+    /// Gives up the slots that the call has left without a value and of which nobody else has heard. `mark` is that of what is written now.
+    pub(super) fn vacate(&mut self, tables: &mut [Table], mark: Mark) {
+        if self.vacant.is_empty() {
+            return;
         }
+        for &(state, number) in &self.vacant {
+            let table = &mut tables[state as usize];
+            let Slot { live, written, notes, .. } = table.slots[number as usize];
+            if !live && written == mark && !notes.is_stored() && !notes.is_below() {
+                table.release(number);
+            }
+        }
+        empty(&mut self.vacant);
+        tables.iter_mut().for_each(|table| table.tidy(mark));
     }
 
     /// Notes the parts in which the value began that is to be noted next.
@@ -99,7 +127,31 @@ impl Undo {
                 slot.live = step.live;
                 slot.saved = step.saved;
             });
+            if !step.live {
+                self.vacant.push((step.state, step.slot));
+            }
         }
         self.forget(tables);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Schema, StateDescriptor, StateKind};
+
+    #[test]
+    fn what_one_large_call_has_changed_does_not_cost_its_memory_for_ever() {
+        let mut table = Table::new(&StateDescriptor::new("value", StateKind::Value, Schema::text(), 1));
+        let number = table.insert((7, b"key"), 0);
+        let mut undo = Undo::default();
+        for _ in 0..=KEPT / size_of::<Step>() {
+            undo.replacing(0, number, &table.slots[number as usize]);
+            undo.vacating(0, number);
+        }
+        undo.forget(std::slice::from_mut(&mut table));
+        undo.vacate(std::slice::from_mut(&mut table), 1);
+        assert!(undo.steps.capacity() * size_of::<Step>() <= KEPT);
+        assert!(undo.vacant.capacity() * size_of::<(u32, u32)>() <= KEPT);
     }
 }
