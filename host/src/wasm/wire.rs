@@ -125,8 +125,7 @@ impl ColumnReply {
 impl CellsReply {
     /// Has `fill` write the reply into the buffers of the one before.
     pub(super) fn refill<E>(&mut self, fill: impl FnOnce(&mut Cells) -> Result<(), E>) -> Result<(), E> {
-        let mut cells = Cells { present: std::mem::take(&mut self.present), values: self.values.take() };
-        cells.present.clear();
+        let mut cells = Cells { present: emptied(std::mem::take(&mut self.present)), values: self.values.take() };
         let filled = fill(&mut cells);
         self.present = cells.present;
         self.values.put(cells.values);
