@@ -56,8 +56,6 @@ pub(super) struct Below {
     pub(super) lists: u64,
     /// Lists that are no more, whose parts are still to be removed, the oldest first.
     pub(super) disowned: VecDeque<Disowned>,
-    /// Where the last page ended that was read in the call at hand of a list with parts.
-    pub(super) page: Option<PageEnd>,
     /// Room that is used again.
     pub(super) place: Vec<u8>,
     pub(super) value: Vec<u8>,
@@ -91,7 +89,6 @@ impl Below {
             part: PART,
             lists: 0,
             disowned: VecDeque::new(),
-            page: None,
             place: Vec::new(),
             value: Vec::new(),
         }
@@ -178,17 +175,6 @@ impl Below {
             }
         }
     }
-}
-
-/// Where a page of a list with parts has ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PageEnd {
-    /// The state and the slot of the list.
-    pub(super) slot: (usize, u32),
-    /// The byte of the list at which the first part begins that the page does not hold as a whole.
-    pub(super) from: u32,
-    /// How many elements that have not expired lie in the parts before that byte.
-    pub(super) passed: u32,
 }
 
 /// An entry as its place tells it.

@@ -4,6 +4,7 @@
 use super::below::Below;
 use super::change::{Change, ChangeKind};
 use super::freeze::{Freezer, Slice};
+use super::lists::PageEnd;
 use super::maps::Entries;
 use super::sweep::Sweeper;
 use super::table::{Hashed, Mark, NONE, Slot, Table};
@@ -43,6 +44,8 @@ pub struct KeyedState {
     /// How many bytes may be `taken`: a call that takes more leaves off in the midst of it.
     pub(super) most_taken: usize,
     pub(super) sweeper: Sweeper,
+    /// Where the last page of a list ended that the call at hand has read.
+    pub(super) page: Option<PageEnd>,
     /// Room that is used again in every call.
     pub(super) found: Vec<u32>,
     pub(super) entries: Entries,
@@ -62,6 +65,7 @@ impl KeyedState {
             taken: 0,
             most_taken: usize::MAX,
             sweeper: Sweeper::new(states),
+            page: None,
             found: Vec::new(),
             entries: Entries::default(),
         }
@@ -86,6 +90,8 @@ impl KeyedState {
     pub fn begin(&mut self, now: i64) {
         self.now = now;
         self.taken = 0;
+        // Elements that it counts may have expired by then.
+        self.page = None;
     }
 
     /// From now on a call that clears more bytes at once than that leaves off in the midst of it: it is to be undone.
@@ -209,7 +215,7 @@ impl KeyedState {
         self.undo.vacate(&mut self.tables, self.mark);
         undo::empty(&mut self.found);
         self.tables.iter_mut().for_each(Table::end);
-        self.below.iter_mut().for_each(|below| below.page = None);
+        self.page = None;
     }
 
     /// Whether the call at hand has written anything.
@@ -361,6 +367,7 @@ impl KeyedState {
         let table = &self.tables[state];
         if table.slots[number as usize].live {
             self.taken += table.length(number) + PER_VALUE;
+            self.page = None;
             self.replace(state, number, false, None, &[]);
         }
     }

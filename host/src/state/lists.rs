@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use super::KeyedState;
-use super::below::PageEnd;
 use super::keyed::{PER_VALUE, key_at};
 use super::list;
 use super::table::NONE;
@@ -61,6 +60,7 @@ impl KeyedState {
         for index in 0..value_ends.len() {
             list::push(&[stamp, slice(value_ends, value_bytes, index)], |bytes| framed.extend_from_slice(bytes));
         }
+        self.page = None;
         self.replace(state, slot, !value_ends.is_empty(), None, &framed);
     }
 
@@ -71,41 +71,47 @@ impl KeyedState {
         if number == NONE || !self.tables[state].slots[number as usize].live {
             return;
         }
-        let ttl = self.tables[state].ttl;
-        let mut page = Page { start, room: max_bytes as usize, out, passed: 0, ttl, now: self.now, met_expired: false };
-        if self.add_parts(state, number, &mut page) {
-            page.add(self.tables[state].slots[number as usize].value());
-        }
-        let met_expired = page.met_expired;
-        if ttl.is_some_and(|ttl| ttl.from == TtlFrom::Access) {
-            self.touch_list(state, number);
-        } else if met_expired {
-            self.sweeper.note(state, number);
-        }
-    }
-
-    /// Adds what lies in parts of a list to a page; false when that is full.
-    fn add_parts(&mut self, state: usize, number: u32, page: &mut Page<'_>) -> bool {
-        let table = &self.tables[state];
-        let Some((parts, below)) = table.parts(number).zip(self.below.as_mut()) else { return true };
-        let slot = &table.slots[number as usize];
+        let (ttl, begin) = (self.tables[state].ttl, PageEnd { slot: (state, number), from: 0, passed: 0 });
+        let before = self.page.filter(|end| end.slot == begin.slot);
         // Where the page before this one has ended there is no need to begin anew.
-        let last = below.page.filter(|last| last.slot == (state, number) && last.passed <= page.start);
-        let mut end = last.unwrap_or(PageEnd { slot: (state, number), from: 0, passed: 0 });
-        page.passed = end.passed;
-        let mut has_room = true;
-        below.each_part_at(state, slot.group, slot.key(), parts, end.from, |part| {
-            has_room = page.add(part);
-            if has_room {
-                (end.from, end.passed) = (end.from + part.len() as u32, page.passed);
+        let mut end = before.filter(|end| end.passed <= start).unwrap_or(begin);
+        let mut page = Page { start, room: max_bytes as usize, out, passed: end.passed, ttl, now: self.now, met_expired: false };
+        self.add_to_page(&mut page, &mut end);
+        let met_expired = page.met_expired;
+        if ttl.is_none_or(|ttl| ttl.from != TtlFrom::Access) {
+            if met_expired {
+                self.sweeper.note(state, number);
             }
-            has_room
-        });
-        below.page = Some(end);
-        has_room
+        } else if before.is_none() {
+            // All of it lies elsewhere afterwards, and later pages of it need no stamps.
+            self.touch_list(state, number);
+            end = begin;
+        }
+        self.page = Some(end);
     }
 
-    /// Stamps all elements of a list that was read, unless that has happened in this call. All of it is in memory then, until the call ends.
+    /// Adds what follows the end of a page to the next one, until that is full, and moves the end.
+    fn add_to_page(&mut self, page: &mut Page<'_>, end: &mut PageEnd) {
+        let (state, number) = end.slot;
+        let (table, mut has_room) = (&self.tables[state], true);
+        let (slot, parts) = (&table.slots[number as usize], table.parts(number));
+        let in_parts = parts.map_or(0, |parts| parts.bytes);
+        if let Some((parts, below)) = parts.filter(|parts| end.from < parts.bytes).zip(self.below.as_mut()) {
+            below.each_part_at(state, slot.group, slot.key(), parts, end.from, |part| {
+                has_room = page.add(part) == part.len();
+                if has_room {
+                    end.pass(part.len(), page);
+                }
+                has_room
+            });
+        }
+        if has_room {
+            let rest = slot.value().get((end.from.saturating_sub(in_parts)) as usize..).unwrap_or_default();
+            end.pass(page.add(rest), page);
+        }
+    }
+
+    /// Stamps all elements of a list that was read. All of it is in memory then, until the call ends.
     fn touch_list(&mut self, state: usize, number: u32) {
         let KeyedState { tables, below, .. } = self;
         let table = &tables[state];
@@ -126,6 +132,25 @@ impl KeyedState {
     }
 }
 
+/// Where the last page of a list has ended that the call at hand has read, as long as the call does not replace the list. Elements that it
+/// appends stand behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageEnd {
+    /// The state and the slot of the list.
+    slot: (usize, u32),
+    /// The byte of the list at which the next page begins; in parts of it, where the first part does that the page does not hold as a whole.
+    from: u32,
+    /// How many elements that have not expired lie before that byte.
+    pub(super) passed: u32,
+}
+
+impl PageEnd {
+    fn pass(&mut self, bytes: usize, page: &Page<'_>) {
+        // Lists have a limit far below.
+        (self.from, self.passed) = (self.from + bytes as u32, page.passed);
+    }
+}
+
 /// A page of a list: elements from one on, as many as fit, but at least one.
 struct Page<'o> {
     start: u32,
@@ -140,24 +165,26 @@ struct Page<'o> {
 }
 
 impl Page<'_> {
-    /// Adds elements of the list as they follow each other; false when there is no room for more.
-    fn add(&mut self, framed: &[u8]) -> bool {
-        for element in list::elements(framed) {
-            let Some(element) = self.ttl.map_or(Some(element), |ttl| ttl::fresh(element, ttl, self.now)) else {
-                self.met_expired = true;
-                continue;
-            };
-            if self.passed >= self.start {
-                // Even an empty one takes room for its end.
-                let size = element.len().max(1);
-                if size > self.room && !self.out.is_empty() {
-                    return false;
+    /// Adds elements of the list as they follow each other, until there is no room for more. Returns how many bytes it has passed.
+    fn add(&mut self, framed: &[u8]) -> usize {
+        let mut rest = framed;
+        while let Some((element, behind)) = list::split_first(rest) {
+            match self.ttl.map_or(Some(element), |ttl| ttl::fresh(element, ttl, self.now)) {
+                None => self.met_expired = true,
+                Some(_) if self.passed < self.start => self.passed += 1,
+                Some(element) => {
+                    // Even an empty one takes room for its end.
+                    let size = element.len().max(1);
+                    if size > self.room && !self.out.is_empty() {
+                        break;
+                    }
+                    self.room = self.room.saturating_sub(size);
+                    self.out.push(element);
+                    self.passed += 1;
                 }
-                self.room = self.room.saturating_sub(size);
-                self.out.push(element);
             }
-            self.passed += 1;
+            rest = behind;
         }
-        true
+        framed.len() - rest.len()
     }
 }

@@ -44,6 +44,7 @@ const LIST: usize = 1;
 const MAP: usize = 2;
 const VALUE_WRITE: usize = 3;
 const LIST_WRITE: usize = 4;
+const LIST_ACCESS: usize = 7;
 const MAP_ACCESS: usize = 8;
 const STATES: usize = 9;
 
@@ -631,6 +632,39 @@ fn a_list_is_read_in_pages_of_at_least_one_element() {
         read.extend(page.iter().map(<[u8]>::to_vec));
     }
     assert_eq!(read, elements);
+}
+
+#[test]
+fn a_page_of_a_list_begins_where_the_one_before_it_has_ended_until_the_list_is_replaced() {
+    const ELEMENTS: u32 = 5000;
+    let call = call();
+    let elements: Column = (0..ELEMENTS).map(u32::to_be_bytes).collect::<Vec<_>>().iter().map(|element| &element[..]).collect();
+    for at in [LIST, LIST_WRITE, LIST_ACCESS] {
+        let mut state = KeyedState::new(states(), 128);
+        state.list_replace(at, &call, 4, &elements.ends, &elements.bytes);
+        state.commit();
+        let (mut read, mut page) = (Column::default(), Column::default());
+        while read.is_empty() || !page.is_empty() {
+            page.clear();
+            state.list_read(at, &call, 4, read.len() as u32, 100, &mut page);
+            let passed = state.page.unwrap().passed;
+            page.iter().for_each(|element| read.push(element));
+            // Where reads count, the first page has stamped all of it, and so moved it.
+            assert!(passed as usize == read.len() || (at == LIST_ACCESS && read.len() == page.len()), "{passed} passed");
+        }
+        assert_eq!(read, elements);
+        let changes = [
+            (Step::Append(at, 4, 0u32.to_be_bytes().into()), vec![ELEMENTS - 1, 0]),
+            (Step::Replace(at, 4, elements.iter().map(<[u8]>::to_vec).collect()), vec![ELEMENTS - 1]),
+            (Step::Clear(at, 4), vec![]),
+        ];
+        for (change, expected) in changes {
+            write(&mut state, &call, &change);
+            page.clear();
+            state.list_read(at, &call, 4, ELEMENTS - 1, 100, &mut page);
+            assert!(page.iter().map(<[u8]>::to_vec).eq(expected.iter().map(|element| element.to_be_bytes().to_vec())), "{change:?}");
+        }
+    }
 }
 
 #[test]
