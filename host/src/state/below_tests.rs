@@ -165,6 +165,23 @@ fn memory_is_bounded_whether_or_not_entries_are_in_a_snapshot() {
     assert_eq!(get(&mut state, &call(&[b"another".to_vec()])), [None]);
 }
 
+/// As after a migration, for which all of it comes into memory.
+#[test]
+fn what_one_call_has_brought_into_memory_gives_its_room_back() {
+    const BOUND: usize = 100_000;
+    let mut state = KeyedState::over(states(), 128, Box::new(Shelf::default()), BOUND);
+    let call = call(&(0..20_000u32).map(|key| key.to_be_bytes().to_vec()).collect::<Vec<_>>());
+    put(&mut state, &call, 100);
+    for _ in 0..2 {
+        state.evict();
+        let bytes = state.usage().unwrap().bytes_in_memory as usize;
+        assert!(bytes < 3 * BOUND, "{bytes} bytes in {} entries", state.entries());
+        assert!(get(&mut state, &call).iter().all(|value| value.as_ref().is_some_and(|value| value.len() == 100)));
+    }
+    state.evict();
+    assert_eq!(snapshot(&mut state), 20_000);
+}
+
 #[test]
 fn what_is_saved_for_a_snapshot_that_nobody_takes_does_not_stay_in_memory() {
     let mut state = KeyedState::over(states(), 128, Box::new(Shelf::default()), 100_000);

@@ -30,6 +30,10 @@ impl KeyedState {
             below.disown(&mut self.tables);
             below.evict(&mut self.tables, self.now);
             below.clear_away();
+            if self.freezer.is_empty() {
+                self.sweeper.forget();
+                self.tables.iter_mut().for_each(|table| table.compact(self.mark));
+            }
         }
     }
 
@@ -82,7 +86,7 @@ impl Below {
 
     /// Evicts a slot, if there is one and it can be.
     fn pass(&mut self, state: usize, table: &mut Table, number: u32, now: i64) {
-        if table.is_free(number) {
+        if table.slots[number as usize].is_free() {
             return;
         }
         self.looks -= 1;
@@ -95,7 +99,7 @@ impl Below {
             table.release_spent(number);
             self.disown_of(state, table);
         }
-        if table.is_free(number) || !self.copy(state, table, number) {
+        if table.slots[number as usize].is_free() || !self.copy(state, table, number) {
             return;
         }
         let slot = &mut table.slots[number as usize];

@@ -69,6 +69,11 @@ impl Sweeper {
             self.noted.push((state, number));
         }
     }
+
+    /// Forgets what was noted, as slots are about to get other numbers.
+    pub(super) fn forget(&mut self) {
+        self.noted.clear();
+    }
 }
 
 impl KeyedState {
@@ -183,7 +188,7 @@ impl KeyedState {
         if slot.live && !table.is_expired(number, self.now) {
             return cost + if is_list { self.shorten_list(state, number, ttl) } else { 0 };
         }
-        if !table.is_free(number) {
+        if !table.slots[number as usize].is_free() {
             table.release_spent(number);
         }
         cost

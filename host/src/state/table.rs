@@ -92,6 +92,12 @@ impl Slot {
         self.shrink();
     }
 
+    /// Whether it was given up.
+    #[inline]
+    pub(super) fn is_free(&self) -> bool {
+        !self.live && self.written == 0 && !self.notes.is_below()
+    }
+
     /// Gives back memory that is no longer needed.
     pub(super) fn shrink(&mut self) {
         self.data.shrink_to_fit();
@@ -104,6 +110,11 @@ pub(super) const PER_SLOT: usize = size_of::<Slot>() + 24;
 const PER_ORDERED: usize = 64;
 /// Bytes that a list with parts takes besides its slot.
 const PER_PARTS: usize = 2 * size_of::<(u32, Parts)>();
+
+/// Slots are sparse, and give back the room of those that were given up, when there are so many for each one in use, or for each of
+/// [`LEAST_SLOTS`] if fewer are.
+const SPARSE: usize = 4;
+const LEAST_SLOTS: usize = if cfg!(test) { 4 } else { 1024 };
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -296,13 +307,6 @@ impl Table {
         }
     }
 
-    /// Whether a slot was given up.
-    #[inline]
-    pub(super) fn is_free(&self, number: u32) -> bool {
-        let slot = &self.slots[number as usize];
-        !slot.live && slot.written == 0 && !slot.notes.is_below()
-    }
-
     /// Gives up a slot that nobody needs any more.
     pub(super) fn give_up(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
@@ -369,6 +373,29 @@ impl Table {
         }
     }
 
+    /// Gives back the room of slots that were given up, if it is most of all. The others get new numbers: only between calls, and while no
+    /// frozen snapshot waits, which knows them by the old ones. `mark` is that of the written ones.
+    pub(super) fn compact(&mut self, mark: Mark) {
+        if self.slots.len() < SPARSE * self.len().max(LEAST_SLOTS) {
+            return;
+        }
+        debug_assert!(self.known.is_empty() && self.lost.is_empty(), "they know slots by number, too");
+        let room = Vec::with_capacity(self.len());
+        let slots = std::mem::replace(&mut self.slots, room);
+        let mut parts = std::mem::take(&mut self.parts);
+        (self.index, self.free, self.written, self.ordered) = (Index::default(), Vec::new(), Written::default(), None);
+        for (old, slot) in (0u32..).zip(slots).filter(|(_, slot)| !slot.is_free()) {
+            // There are fewer than before.
+            let new = self.slots.len() as u32;
+            self.index.insert(slot.hash, new);
+            self.parts.extend(parts.remove(&old).map(|parts| (new, parts)));
+            if slot.written == mark {
+                self.written.push(new);
+            }
+            self.slots.push(slot);
+        }
+    }
+
     /// Brings the slots into order, if they are not. For maps, none of whose entries has an empty key: that is how a slot that has been
     /// given up is told.
     pub(super) fn order(&mut self) {
@@ -409,6 +436,11 @@ impl Table {
     pub(super) fn memory(&self) -> usize {
         let ordered = if self.ordered.is_some() { self.bytes + self.len() * PER_ORDERED } else { 0 };
         self.len() * PER_SLOT + self.bytes + ordered + self.parts.len() * PER_PARTS
+    }
+
+    /// About how many bytes of memory are kept for entries to come.
+    pub(super) fn spare(&self) -> usize {
+        self.free.len() * PER_SLOT
     }
 
     fn numbered(&self) -> impl Iterator<Item = (u32, &Slot)> {

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::KeyedState;
-use super::table::Table;
 
 /// What state that may be larger than memory takes, and how often what was looked for was in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -15,7 +14,7 @@ pub struct Usage {
     pub misses: u64,
     /// Entries in memory.
     pub entries_in_memory: u64,
-    /// About how many bytes they take.
+    /// About how many bytes they take, and the room that others have left.
     pub bytes_in_memory: u64,
     /// Bytes of files on disk.
     pub bytes_on_disk: u64,
@@ -42,7 +41,7 @@ impl KeyedState {
             hits: below.hits,
             misses: below.misses,
             entries_in_memory: self.entries() as u64,
-            bytes_in_memory: self.tables.iter().map(Table::memory).sum::<usize>() as u64,
+            bytes_in_memory: self.tables.iter().map(|table| table.memory() + table.spare()).sum::<usize>() as u64,
             bytes_on_disk: below.store.bytes(),
         })
     }
