@@ -391,6 +391,7 @@ async fn a_missing_or_damaged_state_file_is_named_with_its_manifest_and_the_way_
     for (how, expected) in ["is missing", "bytes and should have", "is damaged"].iter().enumerate() {
         std::fs::write(&path, &good).unwrap();
         break_it(how);
+        assert_eq!(store.check_listed(&point).await.is_err(), how == 0, "only what is missing is seen without reading");
         let error = keys(&store, &point).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Checkpoint);
         let manifest = run_dir(&store, 1).join(paths::entry(3)).display().to_string();
