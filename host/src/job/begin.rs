@@ -68,6 +68,9 @@ pub(super) async fn take_over(
     let asked = choice.from.as_ref().filter(|_| choice.is_asked);
     let Claimed { attempt, slot, log } = store.claim(choice.run, &by, asked).await?;
     let (Choice { mut point, from, fell_back, .. }, beginning) = look_again(store, prepared, options, &log, choice, beginning).await?;
+    if let Err(error) = store.collect_abandoned(attempt, &log).await {
+        tracing::warn!("what failed attempts have left could not be deleted: {error}");
+    }
     let mut origin = point.as_ref().and_then(|point| point.manifest.origin.clone());
     let mut owned = point.as_ref().and_then(|point| point.manifest.owned.clone());
     if let Some(found) = &mut point {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Options;
 use super::begin::{Begun, begin, choose_and_read, take_over};
 use super::discard::tests::{store, with_state};
@@ -161,4 +163,26 @@ async fn an_attempt_never_begins_from_what_was_superseded_while_it_was_read() {
     let error = overtaken(&own, &prepared, &rewind(1), collected).await.err().expect("it is gone");
     assert_eq!(error.kind(), Kind::Checkpoint, "{error}");
     assert_eq!(goes_on(&prepared).await, (1, 3));
+}
+
+#[tokio::test]
+async fn what_attempts_that_are_over_have_left_goes_before_anything_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (prepared, own, last) = with_state(dir.path()).await;
+    let of = |attempt: u32, epoch: u64| paths::snapshot(attempt, epoch, "count", 0, 0);
+    let state = async |run: u32| own.list(run).await.unwrap().into_iter().filter(|path| path.starts_with("state/")).collect::<Vec<_>>();
+    assert_eq!(state(1).await, [of(1, 1), of(1, 2), of(1, 3), of(1, 4)]);
+    begin(&own, &prepared, &leave_out(), Some(last)).await.unwrap().unwrap();
+    assert_eq!(state(1).await, [of(1, 1), of(1, 2), of(1, 3)], "the last one is of no checkpoint");
+
+    // Without any checkpoint nothing is needed but what a newer attempt may be writing.
+    let savepoint = elsewhere(&prepared).await;
+    told(&prepared, RunChoice::Fresh, &savepoint, Some(0)).await;
+    for attempt in [1, 2, 3] {
+        own.keep(2, &of(attempt, 42), &Bytes::from_static(b"state")).await.unwrap();
+    }
+    assert_eq!(goes_on(&prepared).await, (2, 41));
+    assert_eq!(state(2).await, [of(2, 42), of(3, 42)]);
+    assert_eq!(goes_on(&prepared).await, (2, 41));
+    assert_eq!(state(2).await, [of(3, 42)]);
 }

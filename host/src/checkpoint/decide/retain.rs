@@ -126,6 +126,17 @@ pub fn superseded<'a>(log: &Outline, paths: impl IntoIterator<Item = &'a str>, l
     result
 }
 
+/// State files of attempts before `attempt` that no manifest of the run's log names, given the paths of the run's files. Those attempts can't
+/// commit any more once `attempt` has claimed the run, so nobody ever names them. None as long as an entry can't be read.
+pub fn abandoned<'a>(log: &Outline, paths: impl IntoIterator<Item = &'a str>, attempt: u32) -> Vec<String> {
+    if log.entries.values().any(Option::is_none) {
+        return Vec::new();
+    }
+    let named: BTreeSet<&str> = log.manifests().flat_map(|(_, files)| files).map(String::as_str).collect();
+    let states = classify(paths).states.into_iter();
+    states.filter(|(path, state)| state.attempt < attempt && !named.contains(path)).map(|(path, _)| path.into()).collect()
+}
+
 /// The paths of a run, taken apart.
 #[derive(Default)]
 struct Classified<'a> {
