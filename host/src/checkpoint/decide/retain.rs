@@ -78,6 +78,11 @@ impl Outline {
         self.entries.keys().next_back().copied().unwrap_or(0)
     }
 
+    /// The highest attempt among entries that can be read; 0 when there is none.
+    pub fn last_attempt(&self) -> u32 {
+        self.entries.values().flatten().map(|entry| entry.attempt).max().unwrap_or(0)
+    }
+
     /// Manifests that can be read, from the newest to the oldest.
     fn manifests(&self) -> impl Iterator<Item = (u64, &[String])> {
         self.entries.iter().rev().filter_map(|(&slot, entry)| Some((slot, entry.as_ref()?.files.as_deref()?)))
@@ -102,7 +107,7 @@ impl Outline {
 pub fn superseded<'a>(log: &Outline, paths: impl IntoIterator<Item = &'a str>, live: &Live, retained: usize) -> Superseded {
     let Classified { entries, states, foreign } = classify(paths);
     let mut result = Superseded { foreign, ..Superseded::default() };
-    let newest = log.entries.values().flatten().map(|entry| entry.attempt).max().unwrap_or(0);
+    let newest = log.last_attempt();
     if newest > live.attempt.attempt {
         result.held = Some(format!("attempt {newest} has taken over"));
         return result;
