@@ -89,8 +89,8 @@ pub(super) async fn take_over(
     Ok(Begun { attempt, slot: slot + 1, epoch, point, origin, fell_back, owned, beginning })
 }
 
-/// Looks once more at what was chosen, now that the run is claimed, of which this is the log: an attempt that was still running may have committed
-/// in between, or another one been told where to begin. What is to be begun from after all is read.
+/// Looks once more at what was chosen, now that the run is claimed, of which this is the log: an attempt that was still running may have
+/// committed in between, or another one been told where to begin. What is to be begun from after all is read.
 async fn look_again(
     store: &Store,
     prepared: &Prepared,

@@ -21,7 +21,7 @@ fn leave_out() -> Options {
     Options { allow_non_restored_state: true, ..Options::default() }
 }
 
-/// The same, from one of the run's own checkpoints, whatever is published.
+/// Has an attempt begin from one of the run's own checkpoints, whatever is published.
 fn rewind(checkpoint: u64) -> Options {
     Options { from: Some(checkpoint.to_string()), allow_duplicates: true, ..leave_out() }
 }

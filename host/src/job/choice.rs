@@ -31,8 +31,8 @@ impl Choice {
         Choice { run, point, from: None, is_asked: false, fell_back: None }
     }
 
-    /// To begin from a checkpoint that is asked for now. `passes_over` says how many newer ones of its run that has been accepted to pass over, if
-    /// not any number; `owned` whether it is a savepoint that belongs to the job from now on.
+    /// To begin from a checkpoint that is asked for now. `passes_over` says how many newer ones of its run that has been accepted to pass
+    /// over, if not any number; `owned` whether it is a savepoint that belongs to the job from now on.
     fn asked(run: RunChoice, point: RestorePoint, passes_over: Option<usize>, owned: bool) -> Self {
         let from = BeginFrom { manifest: canonical(&point.path).to_string(), owned, passes_over };
         Choice { run, point: Some(point), from: Some(from), is_asked: true, fell_back: None }
@@ -108,7 +108,8 @@ fn asked(point: RestorePoint, newest: Option<&Log>, options: &Options) -> Result
     Ok(Choice::asked(run, point, passes_over, options.claim))
 }
 
-/// Where an attempt goes on that is asked for nothing: from what one before it was told, as long as that holds, or from the newest checkpoint.
+/// Where an attempt goes on that is asked for nothing: from what one before it was told, as long as that holds, or from the newest
+/// checkpoint.
 ///
 /// # Errors
 /// Kind `Checkpoint` or `Storage` if that can't be read, or begun from without publishing something twice.
@@ -121,8 +122,8 @@ pub(super) async fn going_on(store: &Store, run: RunChoice, log: &Log) -> Result
     Ok(Choice::newest(run, newest_point(log)?))
 }
 
-/// What attempts were told to begin from since the newest checkpoint, the newest first. Others may have claimed the run after them and been told
-/// nothing, which changes nothing of it.
+/// What attempts were told to begin from since the newest checkpoint, the newest first. Others may have claimed the run after them and been
+/// told nothing, which changes nothing of it.
 pub(super) fn unfulfilled(log: &Log) -> impl Iterator<Item = BeginFrom> {
     // An entry that is missing or can't be read may be a checkpoint.
     let claims = log.entries.range(log.first_slot()..).rev().map_while(|(_, entry)| match entry {
@@ -132,8 +133,9 @@ pub(super) fn unfulfilled(log: &Log) -> impl Iterator<Item = BeginFrom> {
     claims.filter_map(|claim| Some(BeginFrom { manifest: claim.from.clone()?, owned: claim.owns, passes_over: claim.passes_over }))
 }
 
-/// The checkpoint that an attempt was told to begin from; none if nothing may begin from it, because the run had gone on before the attempt claimed
-/// it: with more commits than were accepted, with such as have superseded the checkpoint, or with those of a run that has begun from it.
+/// The checkpoint that an attempt was told to begin from; none if nothing may begin from it, because the run had gone on before the attempt
+/// claimed it: with more commits than were accepted, with such as have superseded the checkpoint, or with those of a run that has begun
+/// from it.
 async fn holds(store: &Store, log: &Log, from: &BeginFrom) -> Result<Option<RestorePoint>> {
     let (own, has_checkpoints) = (slot_of(log, &from.manifest), log.manifests().next().is_some());
     let is_superseded = has_checkpoints && own.is_some_and(|slot| !log.entries.contains_key(&slot));

@@ -46,8 +46,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Deletes what attempts before `attempt` have written and no manifest of `log`, the log as it was when `attempt` claimed the run, names; and
-    /// local copies and leftovers of that. So attempts that fail before they commit anything don't fill the disk.
+    /// Deletes what attempts before `attempt` have written and no manifest of `log`, the log as it was when `attempt` claimed the run,
+    /// names; and local copies and leftovers of that. So attempts that fail before they commit anything don't fill the disk.
     ///
     /// # Errors
     /// [`Kind::Storage`] if something can't be read or deleted. The rest is left for the next time.
