@@ -59,6 +59,25 @@ fn what_was_asked_for_holds_until_something_is_committed() {
 }
 
 #[test]
+fn attempts_that_commit_nothing_leave_their_files_to_nobody() {
+    let (_backup, manifest) = elsewhere(&stopped());
+    let place = flights::place("");
+    let more = "dir = \"checkpoints\"\nlocal-recovery = true\nlocal-recovery-dir = \"local\"";
+    place.set_job(&flights::job("rate = 1").checkpoint(more));
+    let from = ["-s", manifest.to_str().expect("a path"), "--allow-duplicates"];
+    for (attempt, args) in (1..).zip([&from[..], &[], &[]]) {
+        let mut running = place.start(args);
+        running.wait_for_stderr("resuming run");
+        running.kill();
+        let files = place.state_files(1);
+        let copied = names(&place.path("local/job/copies/run-0001/state"));
+        let own = format!("state/{attempt}-");
+        assert!(!files.is_empty() && files.iter().all(|path| path.starts_with(&own)), "attempt {attempt}: {files:?}");
+        assert!(!copied.is_empty() && copied.iter().all(|dir| format!("state/{dir}").starts_with(&own)), "attempt {attempt}: {copied:?}");
+    }
+}
+
+#[test]
 fn another_jobs_checkpoint_restores_after_ten_newer_ones_of_which_one_is_kept() {
     // Of another name and in a place of its own.
     let origin = flights::place("");

@@ -11,7 +11,7 @@ use crate::record::AttemptId;
 
 use super::SavepointOrder;
 use super::attempt::newest;
-use super::begin::unfulfilled;
+use super::choice::unfulfilled;
 use super::prepare::Prepared;
 use super::savepoint::Writing;
 use super::swap::newest_digest;
@@ -75,7 +75,7 @@ pub async fn begins_from(plan: &Plan, since: Option<AttemptId>, savepoint: &Loca
         return Ok(true);
     }
     let Some(log) = store.newest_log().await? else { return Ok(since.is_some()) };
-    let from = unfulfilled(&log).and_then(|claim| claim.from.as_ref()?.parse::<Location>().ok());
+    let from = unfulfilled(&log).next().and_then(|from| from.manifest.parse::<Location>().ok());
     Ok(from.and_then(|manifest| manifest.parent()).as_ref() == Some(savepoint))
 }
 

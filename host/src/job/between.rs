@@ -13,7 +13,8 @@ use crate::record::AttemptId;
 use crate::wasm::Interrupt;
 
 use super::attempt::open;
-use super::begin::{publish, unfulfilled};
+use super::begin::publish;
+use super::choice::unfulfilled;
 use super::prepare::Prepared;
 use super::{End, Order, Outcome, Summary};
 
@@ -133,7 +134,7 @@ async fn newest(store: &Store, last: AttemptId) -> Result<Option<RestorePoint>> 
     let log = store.log(newest).await?;
     match store.fence(last, &log).await? {
         Some(newer) => Err(newer),
-        None if unfulfilled(&log).is_some_and(|claim| claim.from.is_some()) => Ok(None),
+        None if unfulfilled(&log).next().is_some() => Ok(None),
         None => newest_point(&log),
     }
 }

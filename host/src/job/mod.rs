@@ -8,6 +8,7 @@ mod begin;
 mod begin_tests;
 mod between;
 mod checkpoints;
+mod choice;
 mod commit;
 mod controller;
 mod cycle;

@@ -10,5 +10,5 @@ mod tests;
 
 pub use lists::{FileLists, MAX_FILES, Merge, MergeOutput, Merged};
 pub use restore::{Before, RestorePoint, by_number, newest_point, next_attempt, next_epoch, point_at, restore_point};
-pub use retain::{Live, Outline, Superseded, superseded};
+pub use retain::{Live, Outline, Superseded, abandoned, superseded};
 pub use savepoint::{bases, savepoint};

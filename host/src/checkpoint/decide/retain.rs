@@ -78,6 +78,11 @@ impl Outline {
         self.entries.keys().next_back().copied().unwrap_or(0)
     }
 
+    /// The highest attempt among entries that can be read; 0 when there is none.
+    pub fn last_attempt(&self) -> u32 {
+        self.entries.values().flatten().map(|entry| entry.attempt).max().unwrap_or(0)
+    }
+
     /// Manifests that can be read, from the newest to the oldest.
     fn manifests(&self) -> impl Iterator<Item = (u64, &[String])> {
         self.entries.iter().rev().filter_map(|(&slot, entry)| Some((slot, entry.as_ref()?.files.as_deref()?)))
@@ -102,7 +107,7 @@ impl Outline {
 pub fn superseded<'a>(log: &Outline, paths: impl IntoIterator<Item = &'a str>, live: &Live, retained: usize) -> Superseded {
     let Classified { entries, states, foreign } = classify(paths);
     let mut result = Superseded { foreign, ..Superseded::default() };
-    let newest = log.entries.values().flatten().map(|entry| entry.attempt).max().unwrap_or(0);
+    let newest = log.last_attempt();
     if newest > live.attempt.attempt {
         result.held = Some(format!("attempt {newest} has taken over"));
         return result;
@@ -124,6 +129,17 @@ pub fn superseded<'a>(log: &Outline, paths: impl IntoIterator<Item = &'a str>, l
     let garbage = |path: &str, state: &StatePath| !named.contains(path) && !live.paths.contains(path) && is_over(state, live);
     result.files = states.into_iter().filter(|(path, state)| garbage(path, state)).map(|(path, _)| path.to_string()).collect();
     result
+}
+
+/// State files of attempts before `attempt` that no manifest of the run's log names, given the paths of the run's files. Those attempts can't
+/// commit any more once `attempt` has claimed the run, so nobody ever names them. None as long as an entry can't be read.
+pub fn abandoned<'a>(log: &Outline, paths: impl IntoIterator<Item = &'a str>, attempt: u32) -> Vec<String> {
+    if log.entries.values().any(Option::is_none) {
+        return Vec::new();
+    }
+    let named: BTreeSet<&str> = log.manifests().flat_map(|(_, files)| files).map(String::as_str).collect();
+    let states = classify(paths).states.into_iter();
+    states.filter(|(path, state)| state.attempt < attempt && !named.contains(path)).map(|(path, _)| path.into()).collect()
 }
 
 /// The paths of a run, taken apart.

@@ -202,6 +202,20 @@ fn whoever_has_been_overtaken_deletes_nothing() {
 }
 
 #[test]
+fn what_attempts_that_are_over_have_left_unnamed_is_abandoned() {
+    let abandoned = |log: &Log| {
+        super::abandoned(&Outline::of(log), [snap(1, 1), snap(2, 2), snap(2, 3), snap(3, 3), snap(4, 3)].iter().map(String::as_str), 3)
+    };
+    // Without a checkpoint all of it, but nothing of the attempt itself and of newer ones.
+    assert_eq!(abandoned(&log(1, &[C(1), C(2), C(3)])), [snap(1, 1), snap(2, 2), snap(2, 3)]);
+    // A manifest counts, be it as old as it may.
+    assert_eq!(abandoned(&log(1, &[C(1), M(1, 1), C(2), M(2, 2), M(2, 3), C(3)])), Vec::<String>::new());
+    assert_eq!(abandoned(&log(1, &[C(1), M(1, 1), C(2), C(3)])), [snap(2, 2), snap(2, 3)]);
+    // What can't be read may be a manifest.
+    assert_eq!(abandoned(&log(1, &[C(1), B, C(3)])), Vec::<String>::new());
+}
+
+#[test]
 fn without_a_checkpoint_nothing_is_superseded() {
     let found = superseded(&log(1, &[C(1), C(3)]), &[snap(1, 1)], &live(&[]), RETAINED);
     assert_eq!((found.entries.len(), found.files.len()), (0, 0));

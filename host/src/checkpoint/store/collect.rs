@@ -3,9 +3,11 @@
 use super::cause::cause;
 use super::known::Known;
 use super::{Store, key, local};
-use crate::checkpoint::decide::{Live, Superseded};
+use crate::checkpoint::decide::{Live, Outline, Superseded, abandoned};
+use crate::checkpoint::log::Log;
 use crate::checkpoint::paths;
 use crate::error::{Error, Kind, Result};
+use crate::record::AttemptId;
 
 impl Store {
     /// Deletes what is superseded in the run of the attempt that `live` is about, when its newest `retained` checkpoints are kept, and
@@ -42,6 +44,23 @@ impl Store {
             local::remove_leftovers(&self.run_dir(run), live.attempt.attempt, found.kept).await;
         }
         Ok(found)
+    }
+
+    /// Deletes what attempts before `attempt` have written and no manifest of `log`, the log as it was when `attempt` claimed the run,
+    /// names; and local copies and leftovers of that. So attempts that fail before they commit anything don't fill the disk.
+    ///
+    /// # Errors
+    /// [`Kind::Storage`] if something can't be read or deleted. The rest is left for the next time.
+    pub async fn collect_abandoned(&self, attempt: AttemptId, log: &Log) -> Result<()> {
+        let (run, outline) = (attempt.run, Outline::of(log));
+        let files = abandoned(&outline, self.list(run).await?.iter().map(String::as_str), attempt.attempt);
+        self.delete(run, &files).await?;
+        local::remove_leftovers(&self.run_dir(run), attempt.attempt, 0).await;
+        if let Some(copies) = &self.copies {
+            copies.collect_abandoned(attempt, &outline).await;
+            copies.remove_leftovers(run, attempt.attempt).await;
+        }
+        Ok(())
     }
 
     /// The next collection lists the run again.

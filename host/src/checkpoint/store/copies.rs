@@ -13,10 +13,11 @@ use super::cause::cause;
 use super::local::remove_leftovers;
 use super::objects::Objects;
 use super::upload::Upload;
-use crate::checkpoint::decide::{Live, Outline, superseded};
+use crate::checkpoint::decide::{Live, Outline, abandoned, superseded};
 use crate::checkpoint::paths::{self, RunPath};
 use crate::error::{Error, Kind, Result};
 use crate::plan::Location;
+use crate::record::AttemptId;
 
 /// Where copies lie below a job's directory, so that they are never taken for checkpoints, whatever the two directories are.
 const DIR: &str = "copies";
@@ -84,10 +85,28 @@ impl Copies {
 
     /// Deletes all copies but those that the newest checkpoint of a run with this log, or what is under way, needs.
     pub(super) async fn collect(&self, run: u32, log: &Outline, live: &Live) {
-        let listed = match self.objects.list(&Key::default()).await {
-            Ok(listed) => listed,
-            Err(error) => return tracing::warn!("the local copies in {} can't be listed: {}", self.dir, cause(&error)),
-        };
+        for (of, listed) in self.by_run().await {
+            let files = match of.cmp(&run) {
+                Ordering::Less => listed,
+                Ordering::Equal => superseded(log, listed.iter().map(String::as_str), live, 1).files,
+                Ordering::Greater => continue,
+            };
+            self.delete(of, &files).await;
+        }
+    }
+
+    /// Deletes the copies of what attempts before `attempt` have written and no manifest of its run's log names.
+    pub(super) async fn collect_abandoned(&self, attempt: AttemptId, log: &Outline) {
+        let listed = self.by_run().await.remove(&attempt.run).unwrap_or_default();
+        self.delete(attempt.run, &abandoned(log, listed.iter().map(String::as_str), attempt.attempt)).await;
+    }
+
+    /// The paths of all copies, by run; none if they can't be listed.
+    async fn by_run(&self) -> BTreeMap<u32, Vec<String>> {
+        let listed = self.objects.list(&Key::default()).await.unwrap_or_else(|error| {
+            tracing::warn!("the local copies in {} can't be listed: {}", self.dir, cause(&error));
+            Vec::new()
+        });
         let mut by_run: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         for key in &listed {
             let parts = key.as_ref().split_once('/').and_then(|(run, path)| Some((paths::parse_run_dir(run)?, path)));
@@ -95,16 +114,13 @@ impl Copies {
                 by_run.entry(run).or_default().push(path.into());
             }
         }
-        for (of, listed) in by_run {
-            let files = match of.cmp(&run) {
-                Ordering::Less => listed,
-                Ordering::Equal => superseded(log, listed.iter().map(String::as_str), live, 1).files,
-                Ordering::Greater => continue,
-            };
-            let keys: Vec<Key> = files.iter().map(|path| Key::from(format!("{}/{path}", paths::run_dir(of)))).collect();
-            if let Err(error) = self.objects.delete_all(&keys).await {
-                tracing::warn!("local copies in {} can't be deleted: {}", self.dir, cause(&error));
-            }
+        by_run
+    }
+
+    async fn delete(&self, run: u32, files: &[String]) {
+        let keys: Vec<Key> = files.iter().map(|path| Key::from(format!("{}/{path}", paths::run_dir(run)))).collect();
+        if let Err(error) = self.objects.delete_all(&keys).await {
+            tracing::warn!("local copies in {} can't be deleted: {}", self.dir, cause(&error));
         }
     }
 }

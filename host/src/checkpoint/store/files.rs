@@ -1,5 +1,6 @@
 //! State files as a manifest names them: reading and checking them, and bringing them along from another run.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::merge::copy;
 use super::objects::Objects;
 use super::open::objects_at;
 use super::ranged::{Fetching, Ranged};
-use super::{Store, get_from, key, unreadable};
+use super::{Store, get_from, key, list_below, unreadable};
 use crate::checkpoint::decide::RestorePoint;
 use crate::checkpoint::file::{Content, LocalFile, StateReader, Unwanted};
 use crate::checkpoint::manifest::{Inline, OperatorStateFile, StateFile};
@@ -50,6 +51,19 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Looks whether the files that `point` names are all in its run, without reading them.
+    ///
+    /// # Errors
+    /// [`Kind::Checkpoint`] if one is missing, naming it; [`Kind::Storage`] if that can't be found out.
+    pub async fn check_listed(&self, point: &RestorePoint) -> Result<()> {
+        let place = self.place_of(point)?;
+        let listed: BTreeSet<String> = list_below(&place.prefix, &place.dir, &place.objects).await?.into_iter().collect();
+        match point.manifest.state_files().find(|path| !listed.contains(*path)) {
+            Some(path) => Err(unrestorable(point, broken(&place.dir.join(path), "is missing"))),
+            None => Ok(()),
+        }
     }
 
     /// Opens a state file that `point` names. On a local disk all of it is checked at once against what is said there; of one in a bucket that

@@ -1,6 +1,9 @@
 //! The log of a run on disk: reading it, claiming it for a new attempt, and committing to it. These keep the fence: whoever has been
 //! overtaken by a newer attempt finds out at its next commit, and publishes nothing more.
 
+use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path as Key;
@@ -72,6 +75,20 @@ impl Store {
         Ok(Log { run, dir: dir.clone(), entries: entries.into_iter().flatten().collect() })
     }
 
+    /// The log of a run that was read before. Entries never change, so only those are read that have come since.
+    async fn log_again(&self, mut log: Log) -> Result<Log> {
+        let slots: BTreeSet<u64> = self.slots(log.run).await?.into_iter().collect();
+        log.entries.retain(|slot, _| slots.contains(slot));
+        for slot in slots {
+            if let Entry::Vacant(place) = log.entries.entry(slot)
+                && let Some(entry) = self.entry(log.run, slot).await?
+            {
+                place.insert(entry);
+            }
+        }
+        Ok(log)
+    }
+
     /// Claims a run for a new attempt. `by` says who runs it, for people; `from` what it is to begin from, if not from the newest
     /// checkpoint of the run. Older attempts are over from here on.
     ///
@@ -100,7 +117,7 @@ impl Store {
             if !self.put_new(run, &paths::entry(slot), &text(&claim)?).await? {
                 continue;
             }
-            let log = self.log(run).await?;
+            let log = self.log_again(log).await?;
             match log.entries.get(&(slot + 1)) {
                 None if log.last_slot() == slot => {
                     self.known.begin(attempt, &log);
@@ -145,6 +162,11 @@ impl Store {
     /// # Errors
     /// [`Kind::Storage`] if the directory can't be read.
     pub async fn overtaken(&self, attempt: AttemptId) -> Result<Option<Error>> {
+        let known = self.known.log();
+        let was_newest = self.known.is_of(attempt) && known.last_attempt() <= attempt.attempt;
+        if was_newest && self.slots_after(attempt.run, known.last_slot()).await?.is_empty() {
+            return self.newer_run(attempt.run).await;
+        }
         let log = self.log(attempt.run).await?;
         if log.last_attempt() > attempt.attempt { Ok(Some(self.fenced(&log))) } else { self.newer_run(attempt.run).await }
     }

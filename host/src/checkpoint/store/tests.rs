@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tempfile::TempDir;
 
+use super::fake::{Fake, Ill};
 use super::*;
-use crate::checkpoint::decide::{FileLists, RestorePoint, next_epoch, restore_point};
+use crate::checkpoint::decide::{FileLists, Live, RestorePoint, next_epoch, restore_point};
 use crate::checkpoint::file::tests::{InMemory, states, write};
 use crate::checkpoint::file::{BroadcastReader, FileFacts, OperatorStateFacts, OperatorStateReader, write_broadcast, write_operator};
 use crate::checkpoint::inspect::Description;
@@ -283,6 +284,31 @@ async fn a_new_run_fences_the_older_one_and_stands_beside_it() {
 }
 
 #[tokio::test]
+async fn however_many_claims_there_are_the_next_reads_each_once_and_who_was_not_overtaken_reads_none() {
+    const BEFORE: usize = 20;
+    let (fake, mut asked) = Fake::new(Ill::Well);
+    let objects = Objects::new(fake, std::time::Duration::from_secs(60));
+    let store = Store::at("s3://bucket/words".parse().unwrap(), objects, Access::default(), "words");
+    let mut reads = || std::iter::from_fn(|| asked.try_recv().ok()).count();
+    for _ in 0..BEFORE {
+        store.claim(RunChoice::Newest, "a test", None).await.unwrap();
+    }
+    reads();
+    let claimed = store.claim(RunChoice::Newest, "a test", None).await.unwrap();
+    assert_eq!((claimed.log.entries.len(), reads()), (BEFORE + 1, BEFORE + 1), "those before it, and its own");
+    assert!(store.overtaken(claimed.attempt).await.unwrap().is_none());
+    assert_eq!(reads(), 0);
+    let other = Store { known: Known::nothing(), ..store.clone() };
+    other.claim(RunChoice::Newest, "another process", None).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.overtaken(claimed.attempt).await.unwrap().map(|error| error.kind()), Some(Kind::Fenced));
+        // Its collection finds the newer claim, too.
+        let live = Live { attempt: claimed.attempt, paths: BTreeSet::new(), next_serial: 0, committed: None };
+        store.collect(&live, RETAINED).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn the_same_commit_twice_is_one_commit() {
     let (_dir, store) = store().await;
     let attempt = Attempt::begin(&store).await;
@@ -391,6 +417,7 @@ async fn a_missing_or_damaged_state_file_is_named_with_its_manifest_and_the_way_
     for (how, expected) in ["is missing", "bytes and should have", "is damaged"].iter().enumerate() {
         std::fs::write(&path, &good).unwrap();
         break_it(how);
+        assert_eq!(store.check_listed(&point).await.is_err(), how == 0, "only what is missing is seen without reading");
         let error = keys(&store, &point).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Checkpoint);
         let manifest = run_dir(&store, 1).join(paths::entry(3)).display().to_string();
