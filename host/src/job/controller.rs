@@ -194,7 +194,7 @@ impl Controller {
         loop {
             if self.savepoints.stopped() {
                 self.ending = Some(End::Stop { signal: self.signal() });
-                return Ok(self.end(Outcome::Stopped).await);
+                return Ok(self.end(Outcome::Stopped, orders).await);
             }
             self.give_up_overdue()?;
             self.tell_late();
@@ -220,8 +220,8 @@ impl Controller {
                     Order::Swap(request, reply) => self.order_swap(request, reply),
                 },
                 done = ended(self.committing.as_mut().map(|committing| &mut committing.task)) => match self.committed(joined(done))? {
-                    Trigger::EndOfInput => return Ok(self.end(Outcome::Finished).await),
-                    Trigger::Stop => return Ok(self.end(Outcome::Stopped).await),
+                    Trigger::EndOfInput => return Ok(self.end(Outcome::Finished, orders).await),
+                    Trigger::Stop => return Ok(self.end(Outcome::Stopped, orders).await),
                     Trigger::Interval | Trigger::Savepoint | Trigger::Swap | Trigger::Cancel => self.clean_up(),
                 },
                 () = sleep_until(wake) => {}
