@@ -138,6 +138,8 @@ impl Controller {
 
     /// Starts a merge that is due, and the collection of what is superseded.
     pub(super) fn clean_up(&mut self) {
+        self.damage.take_if(|damage| !self.lists.has(&damage.input));
+        self.lists.try_again();
         self.merge();
         self.remove_owned();
         if !self.collecting {
