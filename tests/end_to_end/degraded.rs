@@ -1,8 +1,12 @@
 //! Storage that goes and comes back: the job goes on, says that it is degraded, and is exact.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 
-use crate::harness::{JobFile, Place, Random, Running};
+use serde_json::Value;
+
+use crate::harness::{JobFile, Place, Random, Running, until};
 use crate::sums;
 
 fn place(settings: &str, restart: &str, input: &[String]) -> Place {
@@ -189,4 +193,54 @@ fn a_checkpoint_that_takes_half_its_timeout_degrades_the_job_until_it_is_committ
     let told = [" so far, and `timeout` is 10s: no acknowledgement yet from ", "`slow` (subtask 0)", "healthy again: checkpoint "];
     assert!(told.iter().all(|text| events.contains(text)), "{events}");
     host.end().succeeds();
+}
+
+/// The state files of an operator in the newest checkpoint, the oldest first.
+fn files_of(place: &Place, operator: &str) -> Vec<PathBuf> {
+    let Some(newest) = place.manifests(1).pop() else { return Vec::new() };
+    let operators = newest.json["operators"].as_array().expect("operators");
+    let found = operators.iter().find(|found| found["uid"] == operator).expect("the operator");
+    let path = |file: &Value| place.run_dir(1).join(file["path"].as_str().expect("a path"));
+    found["files"].as_array().expect("files").iter().map(path).collect()
+}
+
+#[test]
+fn a_state_file_that_is_lost_degrades_the_job_and_keeps_no_other_operator_from_merging() {
+    let input = sums::input(&mut Random::new(44), 0, 60_000);
+    let job = |rate: &str| {
+        JobFile::new("20ms")
+            .source("lines", &format!("type = \"file\"\npath = \"input.txt\"\n{rate}"))
+            .operator("pairs", "fixture-pairs", &["lines"], "")
+            .operator("damaged", "fixture-sum", &["pairs"], "")
+            .operator("other", "fixture-sum", &["pairs"], "")
+            .file_sink("out", &["damaged"])
+            .file_sink("others", &["other"])
+    };
+    let place = Place::new(&job("rate = 2000"));
+    place.write_lines("input.txt", &input);
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "1"]).succeeds();
+    // A merge that is under way may need the file no more: then another one is lost.
+    let mut lost = BTreeSet::new();
+    until("a merge that misses a file", || {
+        let oldest = files_of(&place, "damaged").into_iter().next();
+        lost.extend(oldest.filter(|oldest| fs::rename(oldest, oldest.with_extension("lost")).is_ok()));
+        (host.describe("job")["state"] == "DEGRADED").then_some(())
+    });
+    let reason = host.describe("job")["checkpoints"]["reason"].clone();
+    assert!(reason.as_str().is_some_and(|reason| reason.ends_with("is missing")), "{reason}");
+    let words = ["degraded: the newest checkpoint can't be restored, because of operator `damaged`: ", "put the file back"];
+    let events = host.cofferdam(&["events", "job"]).succeeds().stdout;
+    assert!(words.iter().all(|words| events.contains(words)), "{events}");
+    host.running().wait_until("many files", || files_of(&place, "damaged").len() >= 40);
+    let others = files_of(&place, "other").len();
+    assert!(others < 20, "the other operator has {others} files");
+
+    lost.iter().for_each(|file| fs::rename(file.with_extension("lost"), file).unwrap());
+    host.wait_until("job", "they are merged", |details| details["state"] == "RUNNING" && details["checkpoints"]["reason"].is_null());
+    host.json(&["stop", "job"]);
+    host.end().succeeds();
+    place.set_job(&job(""));
+    place.run(&["-p", "2"]).succeeds();
+    ["out", "others"].iter().for_each(|sink| sums::check(&place.lines(sink), std::slice::from_ref(&input)));
 }

@@ -89,6 +89,8 @@ mod model;
 #[cfg(test)]
 mod mortal;
 #[cfg(test)]
+mod of_ended;
+#[cfg(test)]
 mod on_cancel;
 #[cfg(test)]
 mod operator_state;

@@ -2,8 +2,8 @@
 
 use crate::harness::s3::{Bucket, Fault, Server};
 use crate::harness::{Host, JobFile, Place, Running};
-use crate::restart;
 use crate::swap::{file, swap};
+use crate::{flights, restart, sums};
 
 /// One subtask is stuck at the file `stuck` while the other reads `bad`, whose last record fails.
 fn job(restart: &str, limits: &str) -> JobFile {
@@ -233,5 +233,55 @@ fn a_job_is_cancelled_at_once_whose_operator_is_stuck_in_its_close_hook() {
     assert!(!stop.has_ended(), "a stop leaves the hook its time");
     host.cofferdam(&["cancel", "job"]).succeeds();
     host.wait_for("job", "CANCELLED");
+    host.end().succeeds();
+}
+
+#[test]
+fn a_job_that_has_stopped_is_cancelled_at_once_while_a_savepoint_is_still_being_written() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let place = flights::place("");
+    place.set_job(&flights::job("rate = 400").checkpoint(&bucket.settings("40ms")));
+    Bucket::give_credentials(&place);
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    host.running().wait_until("a checkpoint", || bucket.newest(1) > 0);
+    server.misbehaves(|request| (request.method == "PUT" && request.key.contains("/savepoint-")).then_some(Fault::Held));
+    let savepoint = host.start(&["savepoint", "job", "s3://bucket/saved"]);
+    host.running().wait_until("the savepoint waits", || server.waiting() > 0);
+    let mut stop = host.start(&["stop", "job"]);
+    let is_stopped = || bucket.manifests(1).pop().is_some_and(|newest| newest.json["trigger"] == "stop");
+    host.running().wait_until("the last checkpoint", is_stopped);
+    assert!(!stop.has_ended(), "it waits for the savepoint");
+    let stopped_at = bucket.newest(1);
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    savepoint.wait().ends_with(10).says(&["job `job` has ended before a savepoint was taken"]);
+    server.misbehaves(|_| None);
+    server.let_go();
+    assert!(!bucket.keys().iter().any(|key| key.ends_with("/manifest.json")), "there is no savepoint: {:?}", bucket.keys());
+    host.cofferdam(&["deploy", "job.toml", "-p", "2"]).succeeds();
+    assert_eq!(host.wait_for("job", "RUNNING")["restored-from"], stopped_at, "what was committed is");
+    host.end().succeeds();
+}
+
+#[test]
+fn a_job_is_cancelled_at_once_while_a_full_checkpoint_is_merged() {
+    let server = Server::start();
+    let bucket = &server.bucket;
+    let settings = bucket.settings("20ms").replace("\n\n[checkpoint.s3]", "\nincremental = false\n\n[checkpoint.s3]");
+    let place = Place::new(&sums::job("type = \"file\"\npath = \"input\"\nrate = 100").checkpoint(&settings));
+    place.write_lines("input", (0..100_000).map(|number| format!("key,{number}")));
+    Bucket::give_credentials(&place);
+    server.misbehaves(|request| (request.method == "PUT" && request.key.contains(".merged.")).then_some(Fault::Held));
+    let mut host = place.host();
+    host.cofferdam(&["deploy", "job.toml"]).succeeds();
+    host.running().wait_until("the merge waits", || server.waiting() > 0);
+    let last = bucket.newest(1);
+    host.cofferdam(&["cancel", "job"]).succeeds();
+    host.wait_for("job", "CANCELLED");
+    server.misbehaves(|_| None);
+    server.let_go();
+    assert_eq!(bucket.newest(1), last, "nothing was committed after that");
     host.end().succeeds();
 }

@@ -147,7 +147,8 @@ fn degraded(health: &Health) -> Option<String> {
         health.last_good.map_or_else(|| "none is good yet".into(), |(number, age)| format!("{number} is {} old", in_seconds(age)));
     let late = health.late.map(|(number, taken)| format!("{number} has taken {}", in_seconds(taken)));
     let failed = (health.failed_in_a_row > 0).then(|| format!("{} failed in a row", health.failed_in_a_row));
-    let why: Vec<String> = failed.into_iter().chain(late).collect();
+    let damage = health.damage.as_ref().map(|_| "state is damaged".to_owned());
+    let why: Vec<String> = failed.into_iter().chain(late).chain(damage).collect();
     health.is_degraded().then(|| format!("DEGRADED: {}, {last_good}", why.join(", ")))
 }
 

@@ -21,9 +21,9 @@ use crate::record::{Batch, Outbox};
 use crate::state::{OperatorSnapshot, SubtaskState};
 use crate::wasm::{Component, Context, Failure, Instance};
 
-/// For so long at least frozen state is serialised between two batches,
+/// The shortest time for which frozen state is serialised between two batches.
 const SLICE_TIME: Duration = Duration::from_micros(500);
-/// and for so long at most: enough for what a batch can write, wherever it lies.
+/// The longest such time: enough for what a batch can write, wherever it lies.
 const LONGEST_SLICE: Duration = Duration::from_millis(50);
 /// Entries that are serialised between two looks at the clock. How long one takes depends on where it lies.
 const STEP_ENTRIES: usize = 256;

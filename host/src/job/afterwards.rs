@@ -1,9 +1,12 @@
 //! What can be done about a job that does not run: to find a savepoint that was taken before, to take one of its last checkpoint, to find
 //! out which component that names.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::checkpoint::decide::newest_point;
+use crate::checkpoint::manifest::{ComponentFacts, Manifest, OperatorPart};
 use crate::checkpoint::store::{Saved, Store, job_of};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Location, Plan};
@@ -25,11 +28,12 @@ pub async fn find_savepoint(plan: &Plan, id: &str, target: &Location, trigger_id
 }
 
 /// Takes a savepoint of a job that has stopped or finished, as `order` says, unless it was taken before. Nothing else may happen to the job
-/// meanwhile.
+/// meanwhile. `component` says where the component with a digest lies, or would.
 ///
 /// # Errors
-/// Kind `Checkpoint` if the job has no checkpoint, or its newest one is broken; `Storage` if something can't be read or written.
-pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, order: &SavepointOrder) -> Result<Saved> {
+/// Kind `Checkpoint` if the job has no checkpoint, or its newest one is broken; `Conflict` if it would go on from another one;
+/// `Component` if one is missing that the checkpoint names; `Storage` if something can't be read or written.
+pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, order: &SavepointOrder, component: impl Fn(&str) -> PathBuf) -> Result<Saved> {
     let SavepointOrder { trigger_id, writer, target, with_components, .. } = order;
     let plan = &prepared.plan;
     let store = store(plan).await?;
@@ -39,12 +43,32 @@ pub async fn savepoint_of_ended(prepared: &Arc<Prepared>, order: &SavepointOrder
     }
     let nothing = || Error::new(Kind::Checkpoint, format!("job `{}` has no checkpoint", plan.name));
     let log = store.newest_log().await?.ok_or_else(nothing)?;
+    if let Some(from) = unfulfilled(&log).next() {
+        let message = format!("job `{}` goes on from {}, and has no checkpoint of its own since", plan.name, from.manifest);
+        return Err(Error::new(Kind::Conflict, message).help("deploy it again, and ask when it has one"));
+    }
     let point = newest_point(&log)?.ok_or_else(nothing)?;
     let from = super::savepoint::origin(&store, log.run, point.slot);
     let (prepared, manifest) = (Arc::clone(prepared), Arc::new(point.manifest));
-    let components = with_components.then(|| prepared.components.iter().flatten().cloned().collect());
+    let components = if *with_components { Some(components_of(&manifest, component)?) } else { None };
     let (trigger_id, writer, given_up) = (trigger_id.clone(), writer.clone(), Arc::default());
     Writing { store, prepared, manifest, target, trigger_id, writer, given_up, from, components }.run().await
+}
+
+/// The files of the components that a manifest names, by digest: the job may have been deployed with others since.
+fn components_of(manifest: &Manifest, file: impl Fn(&str) -> PathBuf) -> Result<BTreeMap<String, PathBuf>> {
+    let found = |operator: &OperatorPart| {
+        let (uid, ComponentFacts { digest, name, version }) = (&operator.uid, &operator.component);
+        let path = file(digest);
+        if path.is_file() {
+            return Ok((digest.clone(), path));
+        }
+        let message =
+            format!("checkpoint {} names component {digest} ({name}@{version}) of operator `{uid}`, which is missing", manifest.checkpoint);
+        Err(Error::new(Kind::Component, message)
+            .help("push it again with `cofferdam component push`, or ask for a savepoint `--without-components`"))
+    };
+    manifest.operators.iter().map(found).collect()
 }
 
 /// Removes what `writer`, who is gone, has left in `target` of the savepoint that was asked for as `trigger_id`, unless it is whole.

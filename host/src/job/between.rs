@@ -74,6 +74,16 @@ pub(super) async fn tear_down<T>(
     }
 }
 
+/// Waits until the job is cancelled. To end in another way is what it does already.
+pub(super) async fn cancelled(job: &str, orders: &mut UnboundedReceiver<Order>) {
+    while let Some(order) = orders.recv().await {
+        if heed(order, job) == Some(End::Cancel) {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
 /// How an order has the job end, if it does. All others are refused.
 fn heed(order: Order, job: &str) -> Option<End> {
     let refused =

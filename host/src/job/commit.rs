@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
 use crate::checkpoint::decide::Live;
@@ -14,8 +15,9 @@ use crate::clock;
 use crate::error::Result;
 use crate::wasm::Component;
 
+use super::between::cancelled;
 use super::controller::{Controller, Done, joined};
-use super::{Notice, Outcome, sinks};
+use super::{Notice, Order, Outcome, sinks};
 
 /// A commit under way. Until it has come to its end nothing else is committed: its manifest may be durable, or about to be.
 pub(super) struct Committing {
@@ -52,7 +54,8 @@ impl Controller {
             let run = manifest.attempt.run;
             if !whole.is_empty() {
                 for merge in &whole {
-                    patience.store(|| store.merge(run, merge, now)).await?.stand_in(&mut manifest);
+                    // The manifest is not put yet, so it may be left off.
+                    patience.store_unless_ended(|| store.merge(run, merge, now)).await?.stand_in(&mut manifest);
                 }
                 manifest.duration_ms += millis(clock::now() - began);
                 manifest.created = clock::wall_text();
@@ -135,6 +138,8 @@ impl Controller {
 
     /// Starts a merge that is due, and the collection of what is superseded.
     pub(super) fn clean_up(&mut self) {
+        self.damage.take_if(|damage| !self.lists.has(&damage.input));
+        self.lists.try_again();
         self.merge();
         self.remove_owned();
         if !self.collecting {
@@ -157,9 +162,23 @@ impl Controller {
         }
     }
 
-    /// After the last commit: lets what runs beside it come to its end, and collects what it leaves behind. Nothing is in use any more
-    /// but what the kept manifests name: a merge that is still under way comes too late for the last of them, and leaves off.
-    pub(super) async fn end(&mut self, outcome: Outcome) -> Outcome {
+    /// After the last commit: lets what runs beside it come to its end, unless the job is cancelled meanwhile. What is committed stays so.
+    pub(super) async fn end(&mut self, outcome: Outcome, orders: &mut UnboundedReceiver<Order>) -> Outcome {
+        let prepared = Arc::clone(&self.prepared);
+        tokio::select! {
+            () = self.wind_up() => {}
+            () = cancelled(&prepared.plan.name, orders) => {
+                self.control.cancel();
+                self.give_up_savepoints().await;
+                self.tasks.abort_all();
+            }
+        }
+        outcome
+    }
+
+    /// Waits for what runs beside the job, and collects what it leaves behind. Nothing is in use any more but what the kept manifests
+    /// name: a merge that is still under way comes too late for the last of them, and leaves off.
+    async fn wind_up(&mut self) {
         self.remove_owned();
         self.store.stop_merging();
         self.swaps.interrupt_check();
@@ -177,7 +196,6 @@ impl Controller {
         let live = Live { attempt: self.attempt, paths: BTreeSet::new(), next_serial: u64::MAX, committed: Some(u64::MAX) };
         self.store.list_again();
         collect(&self.store, &live, self.prepared.plan.checkpoint.num_retained).await;
-        outcome
     }
 }
 

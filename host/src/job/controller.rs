@@ -26,7 +26,7 @@ use super::patience::{Patience, Patient, Trouble};
 use super::prepare::Prepared;
 use super::savepoint::{Opened, Savepoints};
 use super::swap::{Checked, Swaps};
-use super::trouble::Noting;
+use super::trouble::{Damage, Noting};
 use super::upload::{Parts, SnapshotId, Upload, Uploaded};
 use super::versions::Versions;
 use super::{End, Health, Notice, Observer, Order, Outcome, Progress};
@@ -57,6 +57,7 @@ pub(super) struct Controller {
     pub(super) lists: FileLists,
     pub(super) history: History,
     pub(super) noting: Noting,
+    pub(super) damage: Option<Damage>,
     pub(super) versions: Versions,
     pub(super) swaps: Swaps,
     /// The manifest of another run from which this run began.
@@ -134,6 +135,7 @@ impl Controller {
             lists: FileLists::new(begun.attempt, plan.parallelism, plan.max_parallelism, restored),
             history,
             noting: Noting::default(),
+            damage: None,
             versions: Versions::new(plan, &prepared.components, restored),
             swaps,
             origin: begun.origin.clone(),
@@ -194,7 +196,7 @@ impl Controller {
         loop {
             if self.savepoints.stopped() {
                 self.ending = Some(End::Stop { signal: self.signal() });
-                return Ok(self.end(Outcome::Stopped).await);
+                return Ok(self.end(Outcome::Stopped, orders).await);
             }
             self.give_up_overdue()?;
             self.tell_late();
@@ -220,8 +222,8 @@ impl Controller {
                     Order::Swap(request, reply) => self.order_swap(request, reply),
                 },
                 done = ended(self.committing.as_mut().map(|committing| &mut committing.task)) => match self.committed(joined(done))? {
-                    Trigger::EndOfInput => return Ok(self.end(Outcome::Finished).await),
-                    Trigger::Stop => return Ok(self.end(Outcome::Stopped).await),
+                    Trigger::EndOfInput => return Ok(self.end(Outcome::Finished, orders).await),
+                    Trigger::Stop => return Ok(self.end(Outcome::Stopped, orders).await),
                     Trigger::Interval | Trigger::Savepoint | Trigger::Swap | Trigger::Cancel => self.clean_up(),
                 },
                 () = sleep_until(wake) => {}
@@ -353,14 +355,12 @@ impl Controller {
                 self.cycle.took(epoch, took);
                 self.ack(node, subtask, epoch, part)?;
             }
-            Done::Merged(_, Ok(merged)) => {
-                self.lists.finish(merged)?;
+            Done::Merged(operator, merged) => {
+                match merged {
+                    Ok(merged) => self.lists.finish(merged)?,
+                    Err(error) => self.unmerged(&operator, &error),
+                }
                 self.merge();
-            }
-            Done::Merged(operator, Err(error)) => {
-                // Its inputs are untouched, and it is tried again with the next checkpoint.
-                tracing::warn!(operator, "state files could not be merged: {error}");
-                self.lists.give_up(&operator);
             }
             Done::Collected => self.collecting = false,
             Done::Noted => self.noted(),
@@ -395,8 +395,10 @@ impl Controller {
         let (now, tally, streak) = (clock::now(), self.cycle.tally(), self.cycle.streak());
         let last_good = tally.good.map(|(checkpoint, committed)| (checkpoint, now - committed));
         let late = self.cycle.late(now);
-        let reason = streak.reason.clone().or_else(|| late.map(|(checkpoint, _)| self.missing(checkpoint).into()));
-        Health { failed_in_a_row: streak.failed, reason, late, last_good }
+        let damage = self.damage.as_ref().map(|damage| Arc::clone(&damage.reason));
+        let missing = late.map(|(checkpoint, _)| self.missing(checkpoint).into());
+        let reason = streak.reason.clone().or(missing).or_else(|| damage.clone());
+        Health { failed_in_a_row: streak.failed, reason, late, damage, last_good }
     }
 }
 

@@ -85,6 +85,15 @@ pub enum Notice {
         /// How checkpoints fare, this one included.
         health: Health,
     },
+    /// A merge has come upon a state file that is missing or damaged.
+    Damaged {
+        /// The operator.
+        operator: String,
+        /// Which file it is, and what is wrong with it.
+        damage: String,
+        /// How checkpoints fare.
+        health: Health,
+    },
     /// A checkpoint is committed after some that have failed or were late.
     Healthy {
         /// Which.
@@ -178,6 +187,11 @@ impl fmt::Display for Notice {
                 let (taken, timeout) = (in_milliseconds(*taken), humantime::format_duration(*timeout));
                 write!(f, "degraded: checkpoint {checkpoint} has taken {taken} so far, and `timeout` is {timeout}: {missing}")
             }
+            Notice::Damaged { operator, damage, .. } => write!(
+                f,
+                "degraded: the newest checkpoint can't be restored, because of operator `{operator}`: {damage}; put the file back while the \
+                 job runs, or it can go on only from an older checkpoint, with `--fallback`"
+            ),
             Notice::Healthy { checkpoint, failed } => {
                 write!(f, "healthy again: checkpoint {checkpoint} is committed")?;
                 if *failed > 0 { write!(f, ", after {failed} that failed") } else { Ok(()) }

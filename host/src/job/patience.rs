@@ -77,4 +77,15 @@ impl Patience {
             pause = (pause * 2).min(LONGEST);
         }
     }
+    /// The same for work of which nothing has to stay: it is left off when the attempt ends.
+    ///
+    /// # Errors
+    /// As [`Patience::store`]; that it was left off.
+    pub(super) async fn store_unless_ended<T, F: Future<Output = Result<T>>>(&mut self, mut work: impl FnMut() -> F) -> Result<T> {
+        let Some(mut ended) = self.0.as_ref().map(|patient| patient.ended.clone()) else { return work().await };
+        tokio::select! {
+            done = self.store(work) => done,
+            _ = ended.changed() => Err(Error::new(Kind::Job, "it was left off, because the attempt has ended")),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! is committed its state is copied into files of its own, beside everything else.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -170,6 +171,7 @@ impl Controller {
     /// A checkpoint is committed in `slot`: the savepoints for which it was triggered are written, with the components that it names.
     pub(super) fn write_savepoints(&mut self, manifest: &Arc<Manifest>, slot: u64, components: &[Arc<Component>]) {
         let from = origin(&self.store, self.attempt.run, slot);
+        let file = |component: &Arc<Component>| (component.digest().to_owned(), component.path().to_owned());
         for asked in &mut self.savepoints.asked {
             let Stage::Triggered(epoch, target) = &asked.stage else { continue };
             if *epoch != manifest.checkpoint {
@@ -184,7 +186,7 @@ impl Controller {
                 writer: asked.order.writer.clone(),
                 given_up: Arc::clone(&self.savepoints.given_up),
                 from: from.clone(),
-                components: asked.order.with_components.then(|| components.to_vec()),
+                components: asked.order.with_components.then(|| components.iter().map(file).collect()),
             };
             asked.stage = Stage::Writing(Arc::clone(manifest));
             self.savepoints.writers.spawn(async move { (writing.trigger_id.clone(), writing.run().await) });
@@ -252,8 +254,8 @@ pub(super) struct Writing {
     pub(super) writer: String,
     pub(super) given_up: Arc<AtomicBool>,
     pub(super) from: String,
-    /// The components that the manifest names, if they are to be in it.
-    pub(super) components: Option<Vec<Arc<Component>>>,
+    /// The files of the components that the manifest names, by digest, if they are to be in it.
+    pub(super) components: Option<BTreeMap<String, PathBuf>>,
 }
 
 impl Writing {
@@ -276,8 +278,8 @@ impl Writing {
     }
 }
 
-/// Components by digest, each as it runs.
-async fn read(components: Vec<Arc<Component>>) -> Result<BTreeMap<String, Bytes>> {
-    let read = |component: &Arc<Component>| Ok((component.digest().to_owned(), component.read()?.into()));
-    blocking("reading components", move || components.iter().map(read).collect()).await
+/// Components by digest, each out of its file.
+async fn read(files: BTreeMap<String, PathBuf>) -> Result<BTreeMap<String, Bytes>> {
+    let read = |(digest, file): (String, PathBuf)| Component::read(&file, &digest).map(|bytes| (digest, bytes.into()));
+    blocking("reading components", move || files.into_iter().map(read).collect()).await
 }

@@ -217,18 +217,20 @@ pub struct Progress {
 pub struct Health {
     /// How many have failed since the last good one, in whatever attempt.
     pub failed_in_a_row: u64,
-    /// Why the newest has, if it has, or what one that takes long waits for.
+    /// Why the newest has, if it has, or what one that takes long waits for, or what is damaged.
     pub reason: Option<Arc<str>>,
     /// The oldest one under way that has taken half of its `timeout`, and for how long it is under way.
     pub late: Option<(u64, Duration)>,
+    /// Which file of state is missing or damaged, so that the last good one can't be restored, as far as a merge has come upon it.
+    pub damage: Option<Arc<str>>,
     /// The last good one's number, and how long ago it was committed. The attempt may have begun from it.
     pub last_good: Option<(u64, Duration)>,
 }
 
 impl Health {
-    /// Whether the newest has failed, or one takes long.
+    /// Whether the newest has failed, or one takes long, or the last good one can't be restored.
     pub fn is_degraded(&self) -> bool {
-        self.failed_in_a_row > 0 || self.late.is_some()
+        self.failed_in_a_row > 0 || self.late.is_some() || self.damage.is_some()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What becomes of checkpoints that fail, and of the attempt when too many do.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -29,6 +30,13 @@ pub(super) struct Noting {
     due: bool,
     /// It is being written.
     under_way: bool,
+}
+
+/// State of the newest checkpoint that can't be restored, because a file is missing or damaged.
+pub(super) struct Damage {
+    /// A file that was to be merged with that one: while checkpoints name it, they name both.
+    pub(super) input: String,
+    pub(super) reason: Arc<str>,
 }
 
 impl Controller {
@@ -112,6 +120,17 @@ impl Controller {
         // Whoever has told the job to end meanwhile would not be heard by another attempt.
         self.is_forgiven = is_asked && (self.ending.is_none() || self.savepoints.is_drain);
         Err(error)
+    }
+
+    /// State files could not be merged. They are as they were, and it is tried again after the next checkpoint. If one is not what was
+    /// written, no checkpoint that names it can be restored.
+    pub(super) fn unmerged(&mut self, operator: &str, error: &Error) {
+        tracing::warn!(operator, "state files could not be merged: {error}");
+        let input = self.lists.give_up(operator).and_then(|merge| merge.inputs.into_iter().next());
+        if let (Some(input), Kind::Checkpoint, None) = (input, error.kind(), &self.damage) {
+            self.damage = Some(Damage { input: input.path, reason: error.message().into() });
+            self.observer.notice(&Notice::Damaged { operator: operator.into(), damage: error.message().into(), health: self.health() });
+        }
     }
 
     /// Notes that a checkpoint has failed, for whoever looks at the history.

@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::deployment::Deployment;
+use super::deployment::{Deployment, Ended};
 use super::host::Host;
-use super::state::Fault;
+use super::state::{Fault, JobState};
 use super::view::{DisposalOperation, DisposalView, Status, StatusId};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
@@ -64,10 +64,12 @@ impl Host {
             Location::Path(path) if !path.is_absolute() => return Err(refused("it is relative, and to what is not known here")),
             path => job::savepoint_at(&path)?,
         };
-        for job in self.all_jobs().iter().filter(|job| !job.is_ended()) {
-            if needs(&job.deployed(), &path).map_err(|error| error.context(format!("whether job `{}` needs it", job.name())))? {
+        for job in self.all_jobs() {
+            let deployment = job.deployed();
+            if needs(&deployment, &path).map_err(|error| error.context(format!("whether job `{}` needs it", job.name())))? {
                 let message = format!("savepoint {path} is what job `{}` begins from, and it has no checkpoint of its own yet", job.name());
-                return Err(Error::new(Kind::Conflict, message).help("try again when it has one, or cancel the job first"));
+                let end = if deployment.ended.is_some() { "forget" } else { "cancel" };
+                return Err(Error::new(Kind::Conflict, message).help(format!("try again when it has one, or {end} the job first")));
             }
         }
         let trigger_id = format!("{:016x}", clock::entropy());
@@ -104,12 +106,28 @@ impl Host {
     }
 }
 
-/// Whether a job that has not ended has still to begin from the savepoint in this directory.
+/// Whether a job has still to begin from the savepoint in this directory. One that has stopped or failed does so when it is deployed again,
+/// if it was begun before.
 fn needs(deployment: &Deployment, savepoint: &Location) -> Result<bool> {
+    match &deployment.ended {
+        Some(Ended { state: JobState::Stopped | JobState::Failed, .. }) => return begins_again_from(deployment, savepoint),
+        Some(_) => return Ok(false),
+        None => {}
+    }
     let from = deployment.begin.from.as_deref().filter(|from| from.parse::<u64>().is_err());
     // What can't be found any more is none that could be removed.
     let asked = from.and_then(|from| from.parse().ok()).and_then(|from| job::savepoint_at(&from).ok());
     let since = (asked.as_ref() == Some(savepoint)).then_some(deployment.begin.since);
     let plan = deployment.plan_without_components()?;
     job::block_on(job::begins_from(&plan, since, savepoint))
+}
+
+/// The same of a job that has ended.
+fn begins_again_from(deployment: &Deployment, savepoint: &Location) -> Result<bool> {
+    // What can't be understood, or has no checkpoints any more, goes on from nothing.
+    let Ok(plan) = deployment.plan_without_components() else { return Ok(false) };
+    if matches!(&plan.checkpoint.dir, Location::Path(dir) if !dir.exists()) {
+        return Ok(false);
+    }
+    job::block_on(job::begins_from(&plan, None, savepoint))
 }

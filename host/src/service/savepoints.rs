@@ -261,7 +261,7 @@ fn save_ended(job: &Job, deployment: &Deployment, order: SavepointOrder, around:
     job.clear_interrupted();
     let saved = around.prepare(deployment, &Interrupt::default()).and_then(|prepared| {
         let prepared = Arc::new(prepared);
-        job::block_on(job::savepoint_of_ended(&prepared, &order))
+        job::block_on(job::savepoint_of_ended(&prepared, &order, |digest| around.components.path(digest)))
     });
     // The receiver may be gone.
     order.reply.send(saved).unwrap_or(());

@@ -90,7 +90,7 @@ pub struct CheckpointHealth {
     pub last_good_age_seconds: Option<f64>,
     /// Bytes of state written by those committed.
     pub bytes: u64,
-    /// Why the newest has failed, if it has, or what one that takes long waits for.
+    /// Why the newest has failed, if it has, or what one that takes long waits for, or which file that it needs is damaged.
     pub reason: Option<String>,
 }
 

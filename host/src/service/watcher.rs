@@ -30,8 +30,8 @@ impl Observer for Watcher {
         }
         let mut live = self.0.live();
         if matches!(happened(notice), Some(Happened::Began | Happened::Restarting)) {
-            // What was under way is no more.
-            live.progress.health.late = None;
+            // What was under way is no more, and each attempt finds out anew what is damaged.
+            (live.progress.health.late, live.progress.health.damage) = (None, None);
         }
         match notice {
             Notice::Starting { attempt } | Notice::Resuming { attempt, .. } => {
@@ -50,12 +50,13 @@ impl Observer for Watcher {
             // It is no failure of the job's.
             Notice::BeginningAgain { .. } => live.enter(JobState::Restarting),
             Notice::Lingering { error, .. } => live.last_error = error.clone().or(live.last_error.take()),
-            Notice::Degraded { health, .. } | Notice::Late { health, .. } => {
+            Notice::Degraded { health, .. } | Notice::Late { health, .. } | Notice::Damaged { health, .. } => {
                 live.progress.health = health.clone();
                 live.enter_running();
             }
             Notice::Healthy { checkpoint, .. } => {
-                live.progress.health = Health { last_good: Some((*checkpoint, Duration::ZERO)), ..Health::default() };
+                let damage = live.progress.health.damage.take();
+                live.progress.health = Health { last_good: Some((*checkpoint, Duration::ZERO)), damage, ..Health::default() };
                 live.enter_running();
             }
             Notice::Swapped { report } => {
@@ -94,7 +95,7 @@ fn happened(notice: &Notice) -> Option<Happened> {
     match notice {
         Notice::Starting { .. } | Notice::Resuming { .. } => Some(Happened::Began),
         Notice::Restarting { .. } | Notice::BeginningAgain { .. } => Some(Happened::Restarting),
-        Notice::Degraded { .. } | Notice::Late { .. } => Some(Happened::Degraded),
+        Notice::Degraded { .. } | Notice::Late { .. } | Notice::Damaged { .. } => Some(Happened::Degraded),
         Notice::Healthy { .. } => Some(Happened::Healthy),
         Notice::Swapped { .. } => Some(Happened::Swapped),
         Notice::TakenBack { .. } => Some(Happened::TakenBack),

@@ -82,15 +82,15 @@ impl Component {
         Ok(Component { engine: engine.clone(), pre, exported, descriptor, digest, path: path.into(), imports, exports })
     }
 
-    /// The bytes of its file.
+    /// The bytes of the component with this digest, whose file this is.
     ///
     /// # Errors
-    /// Kind `Component` if it can't be read, or is another one than when it was loaded.
-    pub fn read(&self) -> Result<Vec<u8>> {
-        let wrong = |what: String| Error::new(Kind::Component, format!("component `{}`: {what}", self.path.display()));
-        let bytes = std::fs::read(&self.path).map_err(|error| wrong(format!("it can't be read: {error}")))?;
-        if blake3::hash(&bytes).to_hex().as_str() != self.digest {
-            return Err(wrong("the file has changed since it was loaded".into()));
+    /// Kind `Component` if it can't be read, or is another one.
+    pub fn read(path: &Path, digest: &str) -> Result<Vec<u8>> {
+        let wrong = |what: String| Error::new(Kind::Component, format!("component `{}`: {what}", path.display()));
+        let bytes = std::fs::read(path).map_err(|error| wrong(format!("it can't be read: {error}")))?;
+        if blake3::hash(&bytes).to_hex().as_str() != digest {
+            return Err(wrong(format!("the file has another content than that with the digest {digest}")));
         }
         Ok(bytes)
     }

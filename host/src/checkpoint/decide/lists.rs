@@ -81,6 +81,8 @@ pub struct FileLists {
     running: BTreeMap<String, Merge>,
     /// Those of them of whose files nothing is needed any more.
     vain: BTreeSet<String>,
+    /// What could not be merged, by operator and first key group: all else comes before it.
+    failed: BTreeSet<(String, u16)>,
     /// The number of the next merged file.
     next_serial: u64,
 }
@@ -111,6 +113,7 @@ impl FileLists {
             operator_state,
             running: BTreeMap::new(),
             vain: BTreeSet::new(),
+            failed: BTreeSet::new(),
             next_serial,
         }
     }
@@ -175,14 +178,25 @@ impl FileLists {
 
     /// A merge that is due, if there is one; it counts as under way until [`FileLists::finish`] or [`FileLists::give_up`]. There is
     /// never more than one, the longest list first: however many operators a job has, merging takes no more than one processor and what
-    /// one stream of the store gives.
+    /// one stream of the store gives. What has failed waits for [`FileLists::try_again`].
     pub fn next_merge(&mut self) -> Option<Merge> {
         if !self.running.is_empty() {
             return None;
         }
-        let due = self.lists.iter().filter_map(|(operator, files)| Some((operator.clone(), self.due(files)?)));
-        let (operator, due) = due.max_by_key(|(_, due)| due.inputs.len())?;
+        let due = self.lists.iter().flat_map(|(operator, files)| self.due(files).into_iter().map(move |due| (operator.clone(), due)));
+        let untried = due.filter(|(operator, due)| !self.failed.contains(&(operator.clone(), due.first_group())));
+        let (operator, due) = untried.max_by_key(|(_, due)| due.inputs.len())?;
         Some(self.begin(&operator, due))
+    }
+
+    /// What could not be merged is due like all else again.
+    pub fn try_again(&mut self) {
+        self.failed.clear();
+    }
+
+    /// Whether the next manifest will name a state file.
+    pub fn has(&self, path: &str) -> bool {
+        self.lists.values().flatten().any(|file| file.path == path)
     }
 
     /// A merge that is under way from now on.
@@ -228,15 +242,19 @@ impl FileLists {
         Ok(())
     }
 
-    /// The merge under way for `operator` has failed; the list stays as it is.
-    pub fn give_up(&mut self, operator: &str) {
-        self.vain.remove(operator);
-        self.running.remove(operator);
+    /// The merge under way for `operator` has failed, and is returned if its files are still needed; the list stays as it is.
+    pub fn give_up(&mut self, operator: &str) -> Option<Merge> {
+        let merge = self.running.remove(operator)?;
+        if self.vain.remove(operator) {
+            return None;
+        }
+        self.failed.extend(merge.outputs.first().map(|output| (operator.to_owned(), output.groups.start)));
+        Some(merge)
     }
 
-    /// What is to be merged in a list, if anything: where most files are.
-    fn due(&self, files: &[StateFile]) -> Option<Due> {
-        lanes(files).iter().filter_map(|lane| self.due_in(lane)).max_by_key(|due| due.inputs.len())
+    /// What is to be merged in a list.
+    fn due(&self, files: &[StateFile]) -> Vec<Due> {
+        lanes(files).iter().filter_map(|lane| self.due_in(lane)).collect()
     }
 
     fn due_in(&self, lane: &Lane<'_>) -> Option<Due> {
@@ -276,6 +294,12 @@ struct Due {
     inputs: Vec<StateFile>,
     ranges: Vec<KeyGroups>,
     base: bool,
+}
+
+impl Due {
+    fn first_group(&self) -> u16 {
+        self.ranges.first().map_or(0, |range| range.start)
+    }
 }
 
 /// As many of these files as a merge may read, the oldest first: the next one takes what comes of them, and the rest.

@@ -337,6 +337,12 @@ fn files_of_different_subtasks_are_merged_apart() {
     // One at a time.
     assert_eq!(lists.next_merge(), None);
     lists.give_up("count");
+    // What has failed comes after all else, and not at once.
+    let other = lists.next_merge().unwrap();
+    assert_ne!(other.outputs[0].groups, merge.outputs[0].groups);
+    lists.give_up("count");
+    assert_eq!(lists.next_merge(), None);
+    lists.try_again();
     assert_eq!(lists.next_merge().unwrap().inputs, merge.inputs);
 }
 
@@ -350,6 +356,19 @@ fn there_is_one_merge_at_a_time_of_whatever_operator_the_longest_list_first() {
     let inputs = first.inputs.iter().map(|file| file.path.clone()).collect();
     lists.finish(Merged { operator: "other".into(), inputs, files: vec![sized(11, 0, 1, 110)] }).unwrap();
     assert_eq!(lists.next_merge().unwrap().operator, "count");
+}
+
+#[test]
+fn a_merge_that_fails_each_time_keeps_no_other_from_its_turn() {
+    let mut lists = lists(1, &one_lane(&[10; 9]));
+    lists.add("damaged", &one_lane(&[10; 11]));
+    for operator in ["damaged", "count"] {
+        assert_eq!(lists.next_merge().unwrap().operator, operator);
+        lists.give_up(operator);
+    }
+    assert_eq!(lists.next_merge(), None, "until there is another checkpoint");
+    lists.try_again();
+    assert_eq!(lists.next_merge().unwrap().operator, "damaged");
 }
 
 #[test]

@@ -144,11 +144,11 @@ impl Store {
         // A slot may be free only because a newer attempt has collected what it held.
         if !put || !self.slots_after(run, slot).await?.is_empty() {
             let log = self.log(run).await?;
-            if !put && log.last_attempt() <= manifest.attempt.attempt {
-                let path = log.path(slot);
-                return Err(Error::new(Kind::Internal, format!("{path} exists already, with another content")));
-            }
-            return Err(self.fenced(&log));
+            return Err(match log.last_attempt() > manifest.attempt.attempt {
+                true => self.fenced(&log),
+                false if put => obstructed(&log, slot),
+                false => Error::new(Kind::Internal, format!("{} exists already, with another content", log.path(slot))),
+            });
         }
         if let Some(newer) = self.newer_run(run).await? {
             return Err(newer);
@@ -276,6 +276,17 @@ impl Store {
         Error::new(Kind::Fenced, format!("attempt {number} of job `{}`, run {}, has taken over{by}", self.job, log.run))
             .help("nothing is lost: this process has stopped, and the newer attempt goes on")
     }
+}
+
+/// The error for an attempt that has put its entry into `slot` and finds something after it that is of no newer attempt, as far as can be read.
+fn obstructed(log: &Log, slot: u64) -> Error {
+    let what = match log.entries.range(slot + 1..).next() {
+        Some((later, Err(reason))) => format!("{} can't be read: {reason}", log.path(*later)),
+        Some((later, Ok(_))) => format!("{} is there", log.path(*later)),
+        None => format!("something was there after {}", log.path(slot)),
+    };
+    Error::new(Kind::Fenced, format!("whether a newer attempt has taken over is not known: {what}"))
+        .help("this process has stopped, and what it was about to publish is not published: see who has written that file")
 }
 
 /// The slot of the entry in a file of a log; none if it is something else.

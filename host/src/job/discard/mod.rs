@@ -41,8 +41,10 @@ pub(super) async fn discard(store: &Store, prepared: &Prepared, last: AttemptId)
     }
     // Nothing more is written, so whose files lie beside those of the run does not matter.
     sinks::prepare(prepared, attempt, true).await?;
-    store.commit(slot + 1, &nothing(&prepared.plan, attempt, next_epoch(&log), newest.as_ref())).await?;
-    clear(store, attempt).await
+    let last = nothing(&prepared.plan, attempt, next_epoch(&log), newest.as_ref());
+    store.commit(slot + 1, &last).await?;
+    clear(store, attempt).await?;
+    remove_owned(store, &last).await
 }
 
 /// The same for the newest run of a job, whose newest attempt is `last`, as far as there is something to go on with. What was begun to be
@@ -56,7 +58,10 @@ pub(super) async fn discard_newest(store: &Store, prepared: &Prepared, last: Att
     }
     let log = store.log(last.run).await?;
     match newest_point(&log)?.map(|point| point.manifest).filter(|manifest| manifest.finished) {
-        Some(manifest) if manifest.trigger == Trigger::Cancel => clear(store, manifest.attempt).await,
+        Some(manifest) if manifest.trigger == Trigger::Cancel => {
+            clear(store, manifest.attempt).await?;
+            remove_owned(store, &manifest).await
+        }
         Some(_) => Ok(()),
         None => discard(store, prepared, last).await,
     }
@@ -72,15 +77,26 @@ async fn clear(store: &Store, attempt: AttemptId) -> Result<()> {
     store.delete(attempt.run, &[paths::FAILED.into()]).await
 }
 
-/// Deletes the rest of a run that was discarded, if this is the log of one.
+/// Removes the savepoint that a run has begun from and owns: since its first commit it needs it no more.
+///
+/// # Errors
+/// Kind `Storage` if something can't be deleted.
+async fn remove_owned(store: &Store, newest: &Manifest) -> Result<()> {
+    match &newest.owned {
+        Some(owned) => store.remove_savepoint(owned).await,
+        None => Ok(()),
+    }
+}
+
+/// Deletes what is left of a run that nobody goes on with: of one that was discarded, all of it; of any, a savepoint that it owns.
 ///
 /// # Errors
 /// As [`clear`].
 pub(super) async fn clear_rest(store: &Store, log: &Log) -> Result<()> {
-    match log.manifests().next() {
-        Some((_, newest)) if newest.trigger == Trigger::Cancel => clear(store, newest.attempt).await,
-        _ => Ok(()),
-    }
+    let Some((_, newest)) = log.manifests().next() else { return Ok(()) };
+    // Not to be rid of it is no reason not to begin.
+    remove_owned(store, newest).await.unwrap_or_else(|error| tracing::warn!("a savepoint that the job owned is left: {error}"));
+    if newest.trigger == Trigger::Cancel { clear(store, newest.attempt).await } else { Ok(()) }
 }
 
 /// A manifest that names nothing.
@@ -102,7 +118,7 @@ fn nothing(plan: &Plan, attempt: AttemptId, checkpoint: u64, newest: Option<&Man
         new_bytes: 0,
         total_bytes: 0,
         origin: None,
-        owned: None,
+        owned: newest.and_then(|manifest| manifest.owned.clone()),
         savepoint: None,
         sources: vec![],
         operators: vec![],

@@ -126,6 +126,26 @@ pub(in crate::job) async fn with_state(dir: &Path) -> (Prepared, Store, AttemptI
 }
 
 #[tokio::test]
+async fn a_savepoint_that_the_job_owns_goes_when_the_job_has_ended_at_the_latest() {
+    for is_cancelled in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (prepared, store, attempt) = with_state(dir.path()).await;
+        let savepoint = dir.path().join("savepoint-words-1-5f00ff");
+        std::fs::create_dir(&savepoint).unwrap();
+        std::fs::write(savepoint.join("manifest.json"), "{}").unwrap();
+        // It could not be removed after any of its checkpoints.
+        let owned = Some(savepoint.join("manifest.json").display().to_string());
+        let last = Manifest { attempt, owned, finished: !is_cancelled, sinks: vec![], ..manifest(attempt.attempt, 4, vec![]) };
+        store.commit(store.log(1).await.unwrap().last_slot() + 1, &last).await.unwrap();
+        match is_cancelled {
+            true => discard(&store, &prepared, attempt).await.unwrap(),
+            false => drop(begin(&store, &prepared, &Options::default(), None).await.unwrap()),
+        }
+        assert!(!savepoint.exists(), "cancelled: {is_cancelled}");
+    }
+}
+
+#[tokio::test]
 async fn a_process_that_dies_in_the_middle_leaves_nothing_to_go_on_from_and_the_next_deletes_the_rest() {
     // A claim, three checkpoints, four state files, and the claim of the attempt that deletes.
     for deleted in 0..=9 {

@@ -9,6 +9,7 @@ use crate::checkpoint::store::Store;
 use crate::clock;
 use crate::dataflow::{Trial, Version};
 use crate::error::Result;
+use crate::job::choice::unfulfilled;
 use crate::job::prepare::Prepared;
 use crate::job::restore::find;
 use crate::job::{Notice, Observer};
@@ -125,9 +126,9 @@ impl Swapping {
     }
 }
 
-/// The digest of an operator's component in the newest checkpoint.
+/// The digest of an operator's component in the newest checkpoint. None if the job goes on from another one, and has committed nothing since.
 pub(in crate::job) async fn newest_digest(store: &Store, operator: &str) -> Result<Option<String>> {
-    let Some(log) = store.newest_log().await? else { return Ok(None) };
+    let Some(log) = store.newest_log().await?.filter(|log| unfulfilled(log).next().is_none()) else { return Ok(None) };
     let operators = newest_point(&log)?.map(|point| point.manifest.operators).unwrap_or_default();
     Ok(operators.into_iter().find(|part| part.uid == operator).map(|part| part.component.digest))
 }
