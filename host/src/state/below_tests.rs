@@ -112,7 +112,7 @@ fn call(keys: &[Vec<u8>]) -> Batch {
 fn put(state: &mut KeyedState, call: &Batch, bytes: usize) {
     let which: Vec<u32> = (0..call.keys.len() as u32).collect();
     let values: Column = which.iter().map(|&key| vec![key as u8; bytes]).collect();
-    state.put(VALUE, call, &which, &values.ends, &values.bytes);
+    state.put(VALUE, call, &which, &values.ends, &values.bytes, 0..which.len());
     state.commit();
 }
 
@@ -230,7 +230,7 @@ const ELEMENT: usize = 100;
 fn append(state: &mut KeyedState, at: usize, call: &Batch, number: u32) {
     let which: Vec<u32> = (0..call.keys.len() as u32).collect();
     let elements: Column = which.iter().map(|_| element(number)).collect();
-    state.list_append(at, call, &which, &elements.ends, &elements.bytes).unwrap();
+    state.list_append(at, call, &which, &elements.ends, &elements.bytes, 0..which.len()).unwrap();
     state.commit();
     state.evict();
 }
@@ -379,10 +379,10 @@ fn a_call_that_removes_more_of_a_map_than_it_may_leaves_off_in_the_midst_of_it()
     let fields = Fields { keys: &keys, ends: &names.ends, bytes: &names.bytes };
     let values: Column = (0..FIELDS).map(element).collect::<Vec<_>>().iter().map(Vec::as_slice).collect();
     let clear = |state: &mut KeyedState| state.clear(MAP, &call, &[0]);
-    let remove = |state: &mut KeyedState| state.map_remove(MAP, &call, fields);
+    let remove = |state: &mut KeyedState| state.map_remove(MAP, &call, fields, 0..keys.len());
     let removals: [&dyn Fn(&mut KeyedState); 2] = [&clear, &remove];
     for mut state in [KeyedState::new(states(), 128), KeyedState::over(states(), 128, Box::new(Shelf::default()), 0)] {
-        state.map_put(MAP, &call, fields, &values.ends, &values.bytes);
+        state.map_put(MAP, &call, fields, &values.ends, &values.bytes, 0..keys.len());
         state.commit();
         state.evict();
         state.limit_taken(MOST);

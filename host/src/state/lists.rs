@@ -1,6 +1,7 @@
 //! What [`KeyedState`] does with lists. Of a list with a time to live each element has its own: it begins with a stamp.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::KeyedState;
 use super::below::PageEnd;
@@ -22,7 +23,7 @@ pub struct ListTooLong {
 }
 
 impl KeyedState {
-    /// Appends element i to the list of key `which[i]`.
+    /// Appends elements `within`: element i to the list of key `which[i]`.
     ///
     /// # Errors
     /// If a list would grow beyond [`LONGEST_LIST`]. What was appended until then is undone with the call.
@@ -33,10 +34,11 @@ impl KeyedState {
         which: &[u32],
         value_ends: &[u32],
         value_bytes: &[u8],
+        within: Range<usize>,
     ) -> Result<(), ListTooLong> {
         let stamp = self.stamp(state);
         let stamp = stamp.as_ref().map_or(&[][..], |stamp| stamp);
-        for (index, &key) in which.iter().enumerate() {
+        for (index, &key) in within.clone().zip(&which[within]) {
             let number = self.slot_for(state, call, key);
             self.before_write(state, number);
             let (table, element) = (&self.tables[state], slice(value_ends, value_bytes, index));

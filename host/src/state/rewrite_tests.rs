@@ -37,7 +37,7 @@ fn state(elements: usize, bytes: usize) -> (KeyedState, Batch) {
     state.list_replace(LIST, &call, 0, &values.ends, &values.bytes);
     state.list_replace(LIST, &call, 1, &values.ends, &values.bytes);
     let fields = Fields { keys: &[1], ends: &[1], bytes: b"f" };
-    state.map_put(MAP, &call, fields, &[1], b"x");
+    state.map_put(MAP, &call, fields, &[1], b"x", 0..1);
     state.commit();
     (state, call)
 }

@@ -257,7 +257,7 @@ impl Oracle {
                     let mut cells = Cells::default();
                     state.get(STATES, call, &[0], &mut cells);
                     assert_eq!(options(&cells), [value]);
-                    state.put(STATES, call, &[0], &[1], b"x");
+                    state.put(STATES, call, &[0], &[1], b"x", 0..1);
                 }
                 state.clear(STATES, call, &[0]);
                 return state.commit();
@@ -284,12 +284,12 @@ fn write(state: &mut KeyedState, call: &Batch, step: &Step) {
     match step {
         Step::Put(at, key, value) => {
             let column = column(std::slice::from_ref(value));
-            state.put(*at, call, &[*key], &column.ends, &column.bytes);
+            state.put(*at, call, &[*key], &column.ends, &column.bytes, 0..1);
         }
         Step::Clear(at, key) => state.clear(*at, call, &[*key]),
         Step::Append(at, key, element) => {
             let column = column(std::slice::from_ref(element));
-            state.list_append(*at, call, &[*key], &column.ends, &column.bytes).unwrap();
+            state.list_append(*at, call, &[*key], &column.ends, &column.bytes, 0..1).unwrap();
         }
         Step::Replace(at, key, elements) => {
             let column = column(elements);
@@ -299,11 +299,11 @@ fn write(state: &mut KeyedState, call: &Batch, step: &Step) {
             let (keys, fields) = unzip(entries.iter().map(|(key, field, _)| (*key, &field[..])));
             let values: Column = entries.iter().map(|(_, _, value)| &value[..]).collect();
             let fields = Fields { keys: &keys, ends: &fields.ends, bytes: &fields.bytes };
-            state.map_put(*at, call, fields, &values.ends, &values.bytes);
+            state.map_put(*at, call, fields, &values.ends, &values.bytes, 0..keys.len());
         }
         Step::MapRemove(at, fields) => {
             let (keys, fields) = unzip(fields.iter().map(|(key, field)| (*key, &field[..])));
-            state.map_remove(*at, call, Fields { keys: &keys, ends: &fields.ends, bytes: &fields.bytes });
+            state.map_remove(*at, call, Fields { keys: &keys, ends: &fields.ends, bytes: &fields.bytes }, 0..keys.len());
         }
         _ => unreachable!("not a write"),
     }
@@ -642,7 +642,7 @@ fn two_keys_with_one_hash_are_kept_apart() {
     }
     let mut state = KeyedState::new(states(), 128);
     let values: Column = [&b"1"[..], b"2", b"3"].into_iter().collect();
-    state.put(VALUE, &call, &[0, 1, 2], &values.ends, &values.bytes);
+    state.put(VALUE, &call, &[0, 1, 2], &values.ends, &values.bytes, 0..3);
     let mut cells = Cells::default();
     state.get(VALUE, &call, &[2, 0, 1], &mut cells);
     assert_eq!(cells.values.iter().collect::<Vec<_>>(), [b"3", b"1", b"2"]);
@@ -671,7 +671,7 @@ fn a_long_key_stands_in_many_entries_and_takes_little_room() {
     let fields: Vec<[u8; 2]> = (0..300u16).map(u16::to_be_bytes).collect();
     let column: Column = fields.iter().map(|field| &field[..]).collect();
     let fields = Fields { keys: &[0; 300], ends: &column.ends, bytes: &column.bytes };
-    state.map_put(MAP, &call, fields, &column.ends, &column.bytes);
+    state.map_put(MAP, &call, fields, &column.ends, &column.bytes, 0..300);
     let mut cells = Cells::default();
     state.map_get(MAP, &call, fields, 0..300, &mut cells);
     assert_eq!(cells.values, column);
@@ -707,11 +707,11 @@ fn keys_that_come_and_go_leave_nothing_behind_without_a_barrier_and_nothing_in_a
         let key = time.to_be_bytes();
         let hashes = vec![hash_key(&key), hash_key(b"stays")];
         let call = Batch { keys: [&key[..], b"stays"].into_iter().collect(), hashes, ..Batch::default() };
-        state.put(VALUE_WRITE, &call, &[0, 1], &value.ends, &value.bytes);
-        state.list_append(LIST_WRITE, &call, &[0, 0], &value.ends, &value.bytes).unwrap();
+        state.put(VALUE_WRITE, &call, &[0, 1], &value.ends, &value.bytes, 0..2);
+        state.list_append(LIST_WRITE, &call, &[0, 0], &value.ends, &value.bytes, 0..2).unwrap();
         // Where values live for ever, clearing leaves a slot until the barrier.
         if time.is_multiple_of(1000) {
-            state.put(VALUE, &call, &[0, 1], &value.ends, &value.bytes);
+            state.put(VALUE, &call, &[0, 1], &value.ends, &value.bytes, 0..2);
             state.clear(VALUE, &call, &[0, 1]);
         }
         state.commit();

@@ -2,6 +2,7 @@
 //! instance, because wasmtime limits each on its own, and a refusal is remembered, because a guest that runs out of memory merely
 //! executes `unreachable`.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -85,8 +86,8 @@ impl Limit {
 
 /// Gives a new store its limits. That of time each call begins anew; at every tick it is looked whether the call is to end.
 pub(super) fn apply(store: &mut Store<Guest>, limits: Limits) {
-    store.epoch_deadline_callback(|mut guest| {
-        Ok(if guest.data_mut().wasi.deadline.is_over() { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
+    store.epoch_deadline_callback(|guest| {
+        Ok(if guest.data().wasi.deadline.is_over() { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
     });
     store.limiter(|guest| &mut guest.memory);
     // What a guest hands to a host function lies in its memory, so it is no more than that unless parts of it overlap.
@@ -185,18 +186,18 @@ pub(super) struct Deadline {
     /// Ticks that a call has after that.
     grace: u64,
     /// When the call at hand was interrupted.
-    interrupted: Option<u64>,
+    interrupted: Cell<Option<u64>>,
 }
 
 impl Deadline {
     pub(super) fn new(ticks: Ticks, interrupt: Interrupt) -> Self {
-        Deadline { ticks, at: u64::MAX, interrupt, grace: GRACE, interrupted: None }
+        Deadline { ticks, at: u64::MAX, interrupt, grace: GRACE, interrupted: Cell::default() }
     }
 
     /// Begins a call that may last `allowed` ticks.
     pub(super) fn begin(&mut self, allowed: u64) {
         self.at = self.ticks.now().saturating_add(allowed);
-        self.interrupted = None;
+        self.interrupted.set(None);
     }
 
     /// The calls from now on are the last ones.
@@ -210,9 +211,16 @@ impl Deadline {
     }
 
     /// Whether the call is to end: it has lasted too long, or was interrupted and has not ended by itself since.
-    pub(super) fn is_over(&mut self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let now = self.ticks.now();
-        now >= self.at || self.is_interrupted() && now >= *self.interrupted.get_or_insert(now) + self.grace
+        now >= self.at || self.is_interrupted() && now >= self.interrupted_at(now) + self.grace
+    }
+
+    /// When the call at hand was interrupted, which is now unless it was before.
+    fn interrupted_at(&self, now: u64) -> u64 {
+        let at = self.interrupted.get().unwrap_or(now);
+        self.interrupted.set(Some(at));
+        at
     }
 }
 
