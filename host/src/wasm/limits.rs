@@ -1,5 +1,5 @@
-//! What a guest can make the host spend: memory, time, and what one call may leave behind. Memory is counted over all memories of an
-//! instance, because wasmtime limits each on its own, and a refusal is remembered, because a guest that runs out of memory merely
+//! What a guest can make the host spend: memory, time, and what one call may leave behind. Memory is counted over all memories and tables of
+//! an instance, because wasmtime limits each on its own, and a refusal is remembered, because a guest that runs out of memory merely
 //! executes `unreachable`.
 
 use std::cell::Cell;
@@ -37,8 +37,12 @@ pub(super) const MAP_FIELD: usize = 1 << 20;
 const HANDLES: usize = 1024;
 /// Elements of one table: function pointers, so far more than any guest has functions.
 const TABLE_ELEMENTS: usize = 1 << 20;
-/// Core instances, tables and memories of one component. Those of guests in Python have dozens.
+/// What an element of a table counts as memory.
+const ELEMENT_BYTES: usize = 8;
+/// Core instances and tables of one component. Those of guests in Python have dozens.
 const PARTS: usize = 1000;
+/// Memories of one component. Each takes 4 GiB of addresses, however small it is, and few components have more than one.
+const MEMORIES: usize = 64;
 
 /// A limit that a job sets for an operator, and that it is an error to exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +99,7 @@ pub(super) fn apply(store: &mut Store<Guest>, limits: Limits) {
     store.set_max_component_handles(HANDLES);
 }
 
-/// Counts an instance's memory.
+/// Counts an instance's memory, and its tables as part of it.
 pub(super) struct MemoryLimit {
     /// Bytes allowed.
     limit: u64,
@@ -108,21 +112,26 @@ impl MemoryLimit {
     pub(super) fn new(limit: u64) -> Self {
         MemoryLimit { limit, used: 0, refused: false }
     }
+
+    /// Takes so many bytes more, unless that is too much.
+    fn take(&mut self, bytes: usize) -> bool {
+        let used = self.used.saturating_add(bytes as u64);
+        if used > self.limit {
+            self.refused = true;
+            return false;
+        }
+        self.used = used;
+        true
+    }
 }
 
 impl ResourceLimiter for MemoryLimit {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let used = self.used.saturating_add(desired.saturating_sub(current) as u64);
-        if used > self.limit {
-            self.refused = true;
-            return Ok(false);
-        }
-        self.used = used;
-        Ok(true)
+        Ok(self.take(desired.saturating_sub(current)))
     }
 
-    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_ELEMENTS)
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(desired <= TABLE_ELEMENTS && self.take(desired.saturating_sub(current) * ELEMENT_BYTES))
     }
 
     fn instances(&self) -> usize {
@@ -134,7 +143,7 @@ impl ResourceLimiter for MemoryLimit {
     }
 
     fn memories(&self) -> usize {
-        PARTS
+        MEMORIES
     }
 }
 

@@ -1,6 +1,6 @@
 //! What becomes of calls: a transaction that holds or is taken back, and a failure that says why.
 
-use super::guest::{Described, Guest, context, emitted, failure, limits, open, processing, soon, words};
+use super::guest::{Described, Guest, context, emitted, failure, limits, load_text, open, processing, soon, words};
 use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox, Shape, hash_key};
 use crate::state::below_tests::Shelf;
@@ -322,6 +322,28 @@ fn memory_is_counted_over_all_memories_and_a_refusal_only_for_its_call() {
     let mut instance = processing(copes).run();
     assert_eq!(instance.process(0, &mut words(&["a"])), Ok(()));
     assert_eq!(instance.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Trap);
+}
+
+#[test]
+fn tables_count_as_memory_and_memories_are_few() {
+    let loads = |parts: &str| {
+        let text = Guest::default().text().replacen("(core module $main", &format!("{parts} (core module $main"), 1);
+        load_text(&text, limits()).map_err(|error| error.message().to_owned())
+    };
+    let tables =
+        |count, elements| format!("(core module $more (table {elements} funcref))") + &"(core instance (instantiate $more))".repeat(count);
+    assert!(loads(&tables(3, 100_000)).is_ok());
+    // Each would fit.
+    assert!(loads(&tables(6, 100_000)).unwrap_err().ends_with("its memory limit of 4 MiB (limits.memory)"));
+    let memories = |count| String::from("(core module $more (memory 0))") + &"(core instance (instantiate $more))".repeat(count);
+    assert!(loads(&memories(63)).is_ok(), "with the guest's own");
+    assert!(loads(&memories(64)).is_err());
+    let grows = |elements: u32| Guest {
+        core: "(table $functions 0 funcref)",
+        ..processing(format!("(drop (table.grow $functions (ref.null func) (i32.const {elements}))) unreachable"))
+    };
+    assert_eq!(failure(&grows(300_000)).cause, Cause::Trap);
+    assert_eq!(failure(&grows(600_000)).cause, Cause::Limit(Limit::Memory));
 }
 
 #[test]
