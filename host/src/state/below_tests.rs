@@ -302,7 +302,7 @@ fn a_list_that_is_replaced_removed_or_has_expired_leaves_nothing_below() {
         let ends: Column = [element(7)].iter().map(Vec::as_slice).collect();
         match end {
             0 => state.clear(at, &call, &[0, 1]),
-            1 => [0, 1].into_iter().for_each(|key| state.list_replace(at, &call, key, &ends.ends, &ends.bytes)),
+            1 => [0, 1].into_iter().for_each(|key| state.list_replace(at, &call, key, &ends.ends, &ends.bytes).unwrap()),
             2 => {
                 // What is undone has not happened.
                 state.clear(at, &call, &[0, 1]);
@@ -333,7 +333,7 @@ fn lists_that_are_lost_in_every_call_do_not_pile_up_below() {
     let ends: Column = (0..200).map(element).collect();
     let mut most = Vec::new();
     for _ in 0..40 {
-        which.iter().for_each(|&key| state.list_replace(LIST, &call, key, &ends.ends, &ends.bytes));
+        which.iter().for_each(|&key| state.list_replace(LIST, &call, key, &ends.ends, &ends.bytes).unwrap());
         state.commit();
         state.evict();
         snapshot(&mut state);

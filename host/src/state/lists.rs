@@ -55,7 +55,17 @@ impl KeyedState {
     }
 
     /// Replaces the whole list of one key. Without elements there is no list.
-    pub fn list_replace(&mut self, state: usize, call: &Batch, key: u32, value_ends: &[u32], value_bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// If the list would have more than [`LONGEST_LIST`] bytes.
+    pub fn list_replace(
+        &mut self,
+        state: usize,
+        call: &Batch,
+        key: u32,
+        value_ends: &[u32],
+        value_bytes: &[u8],
+    ) -> Result<(), ListTooLong> {
         let slot = self.slot_for(state, call, key);
         let stamp = self.stamp(state);
         let stamp = stamp.as_ref().map_or(&[][..], |stamp| stamp);
@@ -63,7 +73,11 @@ impl KeyedState {
         for index in 0..value_ends.len() {
             list::push(&[stamp, slice(value_ends, value_bytes, index)], |bytes| framed.extend_from_slice(bytes));
         }
+        if framed.len() > LONGEST_LIST {
+            return Err(ListTooLong { most: LONGEST_LIST as u64 });
+        }
         self.replace(state, slot, !value_ends.is_empty(), None, &framed);
+        Ok(())
     }
 
     /// Elements of one key's list from `start` on, as many as fit into `max_bytes` but at least one, appended to `out`.

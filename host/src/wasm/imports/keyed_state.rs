@@ -108,8 +108,8 @@ fn list_replace(store: Store<'_>, (state, key, values): (u32, u32, ColumnOut)) -
     let state = guest.state_index(state, LISTS, NAME)?;
     let (ends, bytes) = values_of(&store, &values, NAME)?;
     guest.check_keys(&[key], NAME)?;
-    guest.state.borrow_mut().list_replace(state, &guest.call, key, ends, bytes);
-    Ok(())
+    let replaced = guest.state.borrow_mut().list_replace(state, &guest.call, key, ends, bytes);
+    replaced.map_err(|too_long| list_too_long(too_long, NAME).into())
 }
 
 fn list_read(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, u32, u32)) -> wasmtime::Result<(Arc<ColumnReply>,)> {

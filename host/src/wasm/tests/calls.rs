@@ -289,6 +289,12 @@ fn failures_say_why_in_one_line() {
     assert_eq!(told("(drop (i32.div_u (i32.const 1) (i32.const 0)))"), expect(Cause::Trap, None, "trapped: integer divide by zero"));
     let memory = "(drop (memory.grow (i32.const 4096))) unreachable";
     assert_eq!(told(memory), expect(Cause::Limit(Limit::Memory), None, "used more than its memory limit of 4 MiB (limits.memory)"));
+    let odd = Guest { core: "(func $odd (@name \"two\\n\\t words\") unreachable)", ..processing("(call $odd)") };
+    let told = failure(&odd);
+    assert!(told.message.ends_with(", in `two words`"), "{told}");
+    let long = load_text(&odd.text().replace("words", &"words".repeat(20_000)), limits()).unwrap();
+    let told = open(&long, limits()).map_err(|unopened| unopened.failure).unwrap().process(0, &mut words(&["a"])).unwrap_err();
+    assert!(told.message.len() < 3000 && told.message.ends_with("…`"), "{told}");
     let deep = Guest {
         core: "(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (local.get 0))))",
         ..processing("(drop (call $deep (i32.const 0)))")
