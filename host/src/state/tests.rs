@@ -293,7 +293,7 @@ fn write(state: &mut KeyedState, call: &Batch, step: &Step) {
         }
         Step::Replace(at, key, elements) => {
             let column = column(elements);
-            state.list_replace(*at, call, *key, &column.ends, &column.bytes);
+            state.list_replace(*at, call, *key, &column.ends, &column.bytes).unwrap();
         }
         Step::MapPut(at, entries) => {
             let (keys, fields) = unzip(entries.iter().map(|(key, field, _)| (*key, &field[..])));
@@ -631,6 +631,40 @@ fn a_list_is_read_in_pages_of_at_least_one_element() {
         read.extend(page.iter().map(<[u8]>::to_vec));
     }
     assert_eq!(read, elements);
+}
+
+#[test]
+fn a_list_that_is_replaced_by_one_too_long_stays_as_it_was() {
+    let mut state = KeyedState::new(states(), 128);
+    run(&mut state, &[Step::Append(LIST, 4, b"one".to_vec())]);
+    let before = state.value(LIST, call().keys.get(4)).map(<[u8]>::to_vec);
+    let ends: Vec<u32> = (1..=32).map(|element| element << 24).collect();
+    let bytes = vec![0; LONGEST_LIST];
+    // Each element has a length as well.
+    let replaced = state.list_replace(LIST, &call(), 4, &ends, &bytes);
+    assert_eq!(replaced, Err(ListTooLong { most: LONGEST_LIST as u64 }));
+    assert_eq!(state.value(LIST, call().keys.get(4)).map(<[u8]>::to_vec), before);
+}
+
+#[test]
+fn keys_are_listed_some_at_a_time_and_long_ones_fewer() {
+    let mut call = Batch::default();
+    for key in (0..5).map(|key| vec![key; 3 << 20]) {
+        call.hashes.push(hash_key(&key));
+        call.keys.push(&key);
+    }
+    let place = || KeyedState::over(states(), 128, Box::new(Shelf::default()), 0);
+    for mut state in [KeyedState::new(states(), 128), place()] {
+        state.put(VALUE, &call, &[0, 1, 2, 3, 4], &[1, 2, 3, 4, 5], b"12345", 0..5);
+        state.commit();
+        let mut keys = state.keys(0);
+        let lens = [1024, 1024, 1024].map(|most| {
+            let mut listed = Batch::default();
+            state.next_keys(&mut keys, most, &mut listed);
+            listed.keys.len()
+        });
+        assert_eq!(lens, [3, 2, 0]);
+    }
 }
 
 #[test]
