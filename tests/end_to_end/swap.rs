@@ -106,6 +106,12 @@ pub fn runs(host: &Host<'_>, operator: &str) -> Value {
     components.iter().find(|other| other["operator"] == operator).expect("the operator")["digest"].clone()
 }
 
+/// What an operator has counted itself, as the host tells it.
+fn own_metrics(host: &Host<'_>, operator: &str) -> Value {
+    let nodes = host.describe("job")["nodes"].as_array().expect("nodes").clone();
+    nodes.into_iter().find(|node| node["uid"] == operator).expect("the operator")
+}
+
 /// The rest of the job, without a limit of its rate.
 fn finish(host: &Host<'_>, place: &Place, job: &JobFile) {
     host.json(&["stop", "job"]);
@@ -143,6 +149,9 @@ fn a_component_takes_over_at_a_barrier_and_stays() {
         assert_eq!(report["new-outputs"], json!(["seen"]), "{report}");
         host.wait_until("job", "the end of the probation", |details| details["swap"].is_null());
         assert_eq!(runs(&host, "tally"), report["to"]["digest"]);
+        let counted = own_metrics(&host, "tally");
+        assert_eq!(counted["counters"], json!({}), "version 1 had a counter: {counted}");
+        assert_eq!(counted["gauges"]["numbers"].as_array().map(Vec::len), Some(2), "{counted}");
         // The same once more is nothing to do.
         assert_eq!(host.json(&swap("tally", &component, &[]))["outcome"], "unchanged");
 

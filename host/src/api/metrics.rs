@@ -24,7 +24,8 @@ type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
 
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// All metrics, made anew for each answer from what jobs tell. Counters begin at 0 with each attempt.
+/// All metrics, made anew for each answer from what jobs tell. Counters begin at 0 with each attempt; those of
+/// an operator's own also with each component that takes it over.
 struct Metrics {
     registry: Registry,
     state: Gauges,

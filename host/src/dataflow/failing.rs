@@ -41,9 +41,21 @@ pub(super) enum Blame {
     Broadcast,
 }
 
-/// Dead letters on their way out.
+/// Dead letters on their way out. A long key stands in each letter of its records, so all those of a batch may be too much for one column.
 #[derive(Default)]
-pub(super) struct Letters(Column);
+pub(super) struct Letters(Vec<Column>);
+
+/// Bytes of dead letters that go together, unless a single one has more.
+const LETTERS_BYTES: usize = 8 << 20;
+
+impl Letters {
+    fn push(&mut self, letter: &[u8]) {
+        match self.0.last_mut() {
+            Some(last) if last.bytes.len() + letter.len() <= LETTERS_BYTES => last.push(letter),
+            _ => self.0.push(Column::from_iter([letter])),
+        }
+    }
+}
 
 impl OperatorStage {
     /// A call has succeeded on a batch that began as record `first` of `whole`: keeps what it emitted, and deals with what it rejected.
@@ -185,17 +197,15 @@ impl OperatorStage {
         }
         tracing::debug!(operator = context.operator, subtask, record = whole.describe(record), "failed: {why}");
         if settings.on_error == OnError::DeadLetter {
-            self.letters.0.push(letter(&self.place, whole, record, why).to_string().as_bytes());
+            self.letters.push(letter(&self.place, whole, record, why).to_string().as_bytes());
         }
         Ok(())
     }
 
     /// Sends off the dead letters that have come together.
     pub(super) fn drain_letters(&mut self, emitted: &mut Emitted) {
-        if !self.letters.0.is_empty() {
-            let values = std::mem::take(&mut self.letters.0);
-            emitted.push((self.place.dead_letters, None, Batch { values, ..Batch::default() }));
-        }
+        let port = self.place.dead_letters;
+        emitted.extend(self.letters.0.drain(..).map(|values| (port, None, Batch { values, ..Batch::default() })));
     }
 
     /// Runs records `from..to`, on a fresh instance if the one at hand is `spent`: a call has failed on it. The outer error ends the
@@ -367,4 +377,19 @@ pub(super) fn preview(bytes: &[u8]) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_letters_go_in_batches_of_bounded_size() {
+        let mut letters = Letters::default();
+        let (long, longest) = (vec![b'x'; LETTERS_BYTES / 2], vec![b'y'; 2 * LETTERS_BYTES]);
+        for letter in [&long, &long, &long, &longest, &long] {
+            letters.push(letter);
+        }
+        assert_eq!(letters.0.iter().map(Column::len).collect::<Vec<_>>(), [2, 1, 1, 1]);
+    }
 }

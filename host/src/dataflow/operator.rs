@@ -100,7 +100,7 @@ impl OperatorStage {
             last_failed: None,
             flooded: None,
         };
-        if let Err(unopened) = stage.install(component, state, outboxes) {
+        if let Err(unopened) = stage.begin_with(component, state, outboxes) {
             let error = stage.place.error("opening it", &unopened.failure, Blame::Operator);
             if stage.trial.is_none() || unopened.failure.cause.ends_attempt() {
                 return Err(error.for_people());

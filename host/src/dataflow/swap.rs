@@ -82,7 +82,7 @@ impl OperatorStage {
             trial.add_old(counts.records_in(), counts.records_failed());
         }
         self.trial.clone_from(&swap.trial);
-        if let Err(unopened) = self.install(Arc::clone(&swap.to.component), state, outputs) {
+        if let Err(unopened) = self.begin_with(Arc::clone(&swap.to.component), state, outputs) {
             let error = self.place.error(OPENING, &unopened.failure, Blame::Operator);
             if unopened.failure.cause.ends_attempt() {
                 return Err(error);
@@ -192,13 +192,14 @@ impl OperatorStage {
         self.instance.take().expect("there is an instance between calls").into_parts()
     }
 
+    /// Opens the first instance of a component, which counts from the beginning: its predecessor may have meant something else by a name.
+    pub(super) fn begin_with(&mut self, component: Arc<Component>, state: SubtaskState, outputs: Vec<Outbox>) -> Result<(), Box<Unopened>> {
+        self.place.context.metrics.begin(component.digest());
+        self.install(component, state, outputs)
+    }
+
     /// Opens an instance of a component over state that is arranged for it.
-    pub(super) fn install(
-        &mut self,
-        component: Arc<Component>,
-        state: SubtaskState,
-        mut outputs: Vec<Outbox>,
-    ) -> Result<(), Box<Unopened>> {
+    fn install(&mut self, component: Arc<Component>, state: SubtaskState, mut outputs: Vec<Outbox>) -> Result<(), Box<Unopened>> {
         let OperatorPlace { context, settings, .. } = &self.place;
         // Nothing is connected to what comes or goes.
         outputs.resize_with(component.descriptor().outputs.len(), || Outbox::new(Shape::default()));
@@ -227,7 +228,7 @@ impl OperatorStage {
         state.arrange(&back.arrangement, at);
         self.flood.reset();
         // The attempt fails then, and the next one begins with the old component all the same.
-        let installed = self.install(Arc::clone(&back.component), state, outputs);
+        let installed = self.begin_with(Arc::clone(&back.component), state, outputs);
         installed.map_err(|unopened| self.place.error(OPENING, &unopened.failure, Blame::Operator))
     }
 }

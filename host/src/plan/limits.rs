@@ -5,7 +5,7 @@ use std::time::Duration;
 /// `limits` of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of linear memory, over all its memories.
+    /// Bytes of memory, over all its linear memories and tables.
     pub memory: u64,
     /// Time for one call into it.
     pub time: Duration,

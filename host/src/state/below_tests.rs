@@ -113,7 +113,7 @@ fn call(keys: &[Vec<u8>]) -> Batch {
 fn put(state: &mut KeyedState, call: &Batch, bytes: usize) {
     let which: Vec<u32> = (0..call.keys.len() as u32).collect();
     let values: Column = which.iter().map(|&key| vec![key as u8; bytes]).collect();
-    state.put(VALUE, call, &which, &values.ends, &values.bytes);
+    state.put(VALUE, call, &which, &values.ends, &values.bytes, 0..which.len());
     state.commit();
 }
 
@@ -248,7 +248,7 @@ const ELEMENT: usize = 100;
 fn append(state: &mut KeyedState, at: usize, call: &Batch, number: u32) {
     let which: Vec<u32> = (0..call.keys.len() as u32).collect();
     let elements: Column = which.iter().map(|_| element(number)).collect();
-    state.list_append(at, call, &which, &elements.ends, &elements.bytes).unwrap();
+    state.list_append(at, call, &which, &elements.ends, &elements.bytes, 0..which.len()).unwrap();
     state.commit();
     state.evict();
 }
@@ -320,7 +320,7 @@ fn a_list_that_is_replaced_removed_or_has_expired_leaves_nothing_below() {
         let ends: Column = [element(7)].iter().map(Vec::as_slice).collect();
         match end {
             0 => state.clear(at, &call, &[0, 1]),
-            1 => [0, 1].into_iter().for_each(|key| state.list_replace(at, &call, key, &ends.ends, &ends.bytes)),
+            1 => [0, 1].into_iter().for_each(|key| state.list_replace(at, &call, key, &ends.ends, &ends.bytes).unwrap()),
             2 => {
                 // What is undone has not happened.
                 state.clear(at, &call, &[0, 1]);
@@ -351,7 +351,7 @@ fn lists_that_are_lost_in_every_call_do_not_pile_up_below() {
     let ends: Column = (0..200).map(element).collect();
     let mut most = Vec::new();
     for _ in 0..40 {
-        which.iter().for_each(|&key| state.list_replace(LIST, &call, key, &ends.ends, &ends.bytes));
+        which.iter().for_each(|&key| state.list_replace(LIST, &call, key, &ends.ends, &ends.bytes).unwrap());
         state.commit();
         state.evict();
         snapshot(&mut state);
@@ -401,7 +401,7 @@ fn however_many_keys_each_call_brings_little_more_lies_below_than_lives() {
             // Those of five calls live.
             state.begin(i64::from(time) * 10);
             let ids: Vec<Vec<u8>> = which.iter().map(|id| (time * PER_CALL + id).to_be_bytes().to_vec()).collect();
-            state.put(VALUE_WRITE, &call(&ids), &which, &values.ends, &values.bytes);
+            state.put(VALUE_WRITE, &call(&ids), &which, &values.ends, &values.bytes, 0..which.len());
             state.commit();
             state.sweep();
             state.evict();
@@ -427,10 +427,10 @@ fn a_call_that_removes_more_of_a_map_than_it_may_leaves_off_in_the_midst_of_it()
     let fields = Fields { keys: &keys, ends: &names.ends, bytes: &names.bytes };
     let values: Column = (0..FIELDS).map(element).collect::<Vec<_>>().iter().map(Vec::as_slice).collect();
     let clear = |state: &mut KeyedState| state.clear(MAP, &call, &[0]);
-    let remove = |state: &mut KeyedState| state.map_remove(MAP, &call, fields);
+    let remove = |state: &mut KeyedState| state.map_remove(MAP, &call, fields, 0..keys.len());
     let removals: [&dyn Fn(&mut KeyedState); 2] = [&clear, &remove];
     for mut state in [KeyedState::new(states(), 128), KeyedState::over(states(), 128, Box::new(Shelf::default()), 0)] {
-        state.map_put(MAP, &call, fields, &values.ends, &values.bytes);
+        state.map_put(MAP, &call, fields, &values.ends, &values.bytes, 0..keys.len());
         state.commit();
         state.evict();
         state.limit_taken(MOST);

@@ -1,6 +1,8 @@
 //! [`KeyedState`]: all keyed state of one subtask of one operator. A batch is a transaction: reads see what it wrote, and an undo log
 //! takes it back if the call fails. What the kinds of state do beyond single values is in `lists` and `maps`.
 
+use std::ops::Range;
+
 use super::below::Below;
 use super::change::{Change, ChangeKind};
 use super::freeze::{Freezer, Slice};
@@ -168,12 +170,13 @@ impl KeyedState {
         slot.value_mut()[..STAMP].copy_from_slice(&stamp);
     }
 
-    /// Replaces values: value i becomes the one for key `which[i]`.
-    pub fn put(&mut self, state: usize, call: &Batch, which: &[u32], value_ends: &[u32], value_bytes: &[u8]) {
+    /// Replaces values `within`: value i becomes the one for key `which[i]`.
+    pub fn put(&mut self, state: usize, call: &Batch, which: &[u32], value_ends: &[u32], value_bytes: &[u8], within: Range<usize>) {
         let mut found = std::mem::take(&mut self.found);
         let stamp = self.stamp(state);
+        let which = &which[within.clone()];
         self.find_keys(state, call, which, &mut found);
-        for (index, (&slot, &key)) in found.iter().zip(which).enumerate() {
+        for (index, (&slot, &key)) in within.zip(found.iter().zip(which)) {
             let slot = if slot == NONE { self.new_slot(state, call, key) } else { slot };
             self.replace(state, slot, true, stamp.as_ref(), slice(value_ends, value_bytes, index));
         }

@@ -14,6 +14,9 @@ use super::table::Table;
 use crate::plan::StateKind;
 use crate::record::{Batch, hash_key};
 
+/// Bytes of keys that are listed at once: with so many of them, no more follow.
+const TOGETHER_BYTES: usize = 8 << 20;
+
 /// Keys still to be listed.
 #[derive(Debug)]
 pub enum Keys {
@@ -52,24 +55,28 @@ impl KeyedState {
         Keys::Below(KeysBelow { others, next: Some(0), keys: btree_set::IntoIter::default() })
     }
 
-    /// Appends up to `most` more keys to those of a call.
+    /// Appends more keys to those of a call, until it has `most`, or fewer if they are long; none are left if it gets none.
     pub fn next_keys(&mut self, keys: &mut Keys, most: usize, call: &mut Batch) {
+        while call.keys.len() < most && call.keys.bytes.len() < TOGETHER_BYTES {
+            let Some((key, hash)) = self.next_key(keys) else { return };
+            call.keys.push(&key);
+            call.hashes.push(hash);
+        }
+    }
+
+    /// The next key, and its hash.
+    fn next_key(&mut self, keys: &mut Keys) -> Option<(Cow<'_, [u8]>, u64)> {
         match keys {
-            Keys::InMemory(places) => places.take(most).for_each(|place| {
-                let (key, hash) = self.key(place);
-                call.keys.push(&key);
-                call.hashes.push(hash);
-            }),
-            Keys::Below(keys) => {
-                while call.keys.len() < most {
-                    if let Some(key) = keys.keys.next() {
-                        call.hashes.push(hash_key(&key));
-                        call.keys.push(&key);
-                    } else if !self.next_group(keys) {
-                        return;
-                    }
+            Keys::InMemory(places) => places.next().map(|place| self.key(place)),
+            Keys::Below(keys) => loop {
+                if let Some(key) = keys.keys.next() {
+                    let hash = hash_key(&key);
+                    return Some((Cow::Owned(key), hash));
                 }
-            }
+                if !self.next_group(keys) {
+                    return None;
+                }
+            },
         }
     }
 

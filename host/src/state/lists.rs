@@ -1,6 +1,7 @@
 //! What [`KeyedState`] does with lists. Of a list with a time to live each element has its own: it begins with a stamp.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::KeyedState;
 use super::keyed::{PER_VALUE, key_at};
@@ -21,7 +22,7 @@ pub struct ListTooLong {
 }
 
 impl KeyedState {
-    /// Appends element i to the list of key `which[i]`.
+    /// Appends elements `within`: element i to the list of key `which[i]`.
     ///
     /// # Errors
     /// If a list would grow beyond [`LONGEST_LIST`]. What was appended until then is undone with the call.
@@ -32,10 +33,11 @@ impl KeyedState {
         which: &[u32],
         value_ends: &[u32],
         value_bytes: &[u8],
+        within: Range<usize>,
     ) -> Result<(), ListTooLong> {
         let stamp = self.stamp(state);
         let stamp = stamp.as_ref().map_or(&[][..], |stamp| stamp);
-        for (index, &key) in which.iter().enumerate() {
+        for (index, &key) in within.clone().zip(&which[within]) {
             let number = self.slot_for(state, call, key);
             self.before_write(state, number);
             let (table, element) = (&self.tables[state], slice(value_ends, value_bytes, index));
@@ -52,7 +54,17 @@ impl KeyedState {
     }
 
     /// Replaces the whole list of one key. Without elements there is no list.
-    pub fn list_replace(&mut self, state: usize, call: &Batch, key: u32, value_ends: &[u32], value_bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// If the list would have more than [`LONGEST_LIST`] bytes.
+    pub fn list_replace(
+        &mut self,
+        state: usize,
+        call: &Batch,
+        key: u32,
+        value_ends: &[u32],
+        value_bytes: &[u8],
+    ) -> Result<(), ListTooLong> {
         let slot = self.slot_for(state, call, key);
         let stamp = self.stamp(state);
         let stamp = stamp.as_ref().map_or(&[][..], |stamp| stamp);
@@ -60,8 +72,12 @@ impl KeyedState {
         for index in 0..value_ends.len() {
             list::push(&[stamp, slice(value_ends, value_bytes, index)], |bytes| framed.extend_from_slice(bytes));
         }
+        if framed.len() > LONGEST_LIST {
+            return Err(ListTooLong { most: LONGEST_LIST as u64 });
+        }
         self.page = None;
         self.replace(state, slot, !value_ends.is_empty(), None, &framed);
+        Ok(())
     }
 
     /// Elements of one key's list from `start` on, as many as fit into `max_bytes` but at least one, appended to `out`.

@@ -86,10 +86,18 @@ impl KeyedState {
         self.value_of(state, number)
     }
 
-    /// Replaces values: value i becomes the one for field i.
-    pub fn map_put(&mut self, state: usize, call: &Batch, fields: Fields<'_>, value_ends: &[u32], value_bytes: &[u8]) {
+    /// Replaces values `within`: value i becomes the one for field i.
+    pub fn map_put(
+        &mut self,
+        state: usize,
+        call: &Batch,
+        fields: Fields<'_>,
+        value_ends: &[u32],
+        value_bytes: &[u8],
+        within: Range<usize>,
+    ) {
         let stamp = self.stamp(state);
-        self.find_entries(state, call, fields, 0..fields.keys.len(), |this, start, entries, found| {
+        self.find_entries(state, call, fields, within, |this, start, entries, found| {
             for (index, (&slot, hashed)) in (start..).zip(found.iter().zip(entries.iter())) {
                 let slot = match slot {
                     NONE => this.new_slot_for_entry(state, hashed, call.hashes[fields.keys[index] as usize]),
@@ -100,9 +108,9 @@ impl KeyedState {
         });
     }
 
-    /// Removes fields.
-    pub fn map_remove(&mut self, state: usize, call: &Batch, fields: Fields<'_>) {
-        self.find_entries(state, call, fields, 0..fields.keys.len(), |this, _, _, found| {
+    /// Removes the fields `within`.
+    pub fn map_remove(&mut self, state: usize, call: &Batch, fields: Fields<'_>, within: Range<usize>) {
+        self.find_entries(state, call, fields, within, |this, _, _, found| {
             for &slot in found.iter().filter(|&&slot| slot != NONE) {
                 if this.taken > this.most_taken {
                     return;

@@ -34,10 +34,10 @@ impl From<ListTooLong> for Cause {
 fn state(elements: usize, bytes: usize) -> (KeyedState, Batch) {
     let (mut state, call) = (KeyedState::new(states(), 16), call(&["a", "b"]));
     let values: Column = (0..elements).map(|number| vec![number as u8; bytes]).collect();
-    state.list_replace(LIST, &call, 0, &values.ends, &values.bytes);
-    state.list_replace(LIST, &call, 1, &values.ends, &values.bytes);
+    state.list_replace(LIST, &call, 0, &values.ends, &values.bytes).unwrap();
+    state.list_replace(LIST, &call, 1, &values.ends, &values.bytes).unwrap();
     let fields = Fields { keys: &[1], ends: &[1], bytes: b"f" };
-    state.map_put(MAP, &call, fields, &[1], b"x");
+    state.map_put(MAP, &call, fields, &[1], b"x", 0..1);
     state.commit();
     (state, call)
 }

@@ -258,7 +258,7 @@ impl Oracle {
                     let mut cells = Cells::default();
                     state.get(STATES, call, &[0], &mut cells);
                     assert_eq!(options(&cells), [value]);
-                    state.put(STATES, call, &[0], &[1], b"x");
+                    state.put(STATES, call, &[0], &[1], b"x", 0..1);
                 }
                 state.clear(STATES, call, &[0]);
                 return state.commit();
@@ -285,26 +285,26 @@ fn write(state: &mut KeyedState, call: &Batch, step: &Step) {
     match step {
         Step::Put(at, key, value) => {
             let column = column(std::slice::from_ref(value));
-            state.put(*at, call, &[*key], &column.ends, &column.bytes);
+            state.put(*at, call, &[*key], &column.ends, &column.bytes, 0..1);
         }
         Step::Clear(at, key) => state.clear(*at, call, &[*key]),
         Step::Append(at, key, element) => {
             let column = column(std::slice::from_ref(element));
-            state.list_append(*at, call, &[*key], &column.ends, &column.bytes).unwrap();
+            state.list_append(*at, call, &[*key], &column.ends, &column.bytes, 0..1).unwrap();
         }
         Step::Replace(at, key, elements) => {
             let column = column(elements);
-            state.list_replace(*at, call, *key, &column.ends, &column.bytes);
+            state.list_replace(*at, call, *key, &column.ends, &column.bytes).unwrap();
         }
         Step::MapPut(at, entries) => {
             let (keys, fields) = unzip(entries.iter().map(|(key, field, _)| (*key, &field[..])));
             let values: Column = entries.iter().map(|(_, _, value)| &value[..]).collect();
             let fields = Fields { keys: &keys, ends: &fields.ends, bytes: &fields.bytes };
-            state.map_put(*at, call, fields, &values.ends, &values.bytes);
+            state.map_put(*at, call, fields, &values.ends, &values.bytes, 0..keys.len());
         }
         Step::MapRemove(at, fields) => {
             let (keys, fields) = unzip(fields.iter().map(|(key, field)| (*key, &field[..])));
-            state.map_remove(*at, call, Fields { keys: &keys, ends: &fields.ends, bytes: &fields.bytes });
+            state.map_remove(*at, call, Fields { keys: &keys, ends: &fields.ends, bytes: &fields.bytes }, 0..keys.len());
         }
         _ => unreachable!("not a write"),
     }
@@ -641,7 +641,7 @@ fn a_page_of_a_list_begins_where_the_one_before_it_has_ended_until_the_list_is_r
     let elements: Column = (0..ELEMENTS).map(u32::to_be_bytes).collect::<Vec<_>>().iter().map(|element| &element[..]).collect();
     for at in [LIST, LIST_WRITE, LIST_ACCESS] {
         let mut state = KeyedState::new(states(), 128);
-        state.list_replace(at, &call, 4, &elements.ends, &elements.bytes);
+        state.list_replace(at, &call, 4, &elements.ends, &elements.bytes).unwrap();
         state.commit();
         let (mut read, mut page) = (Column::default(), Column::default());
         while read.is_empty() || !page.is_empty() {
@@ -668,6 +668,40 @@ fn a_page_of_a_list_begins_where_the_one_before_it_has_ended_until_the_list_is_r
 }
 
 #[test]
+fn a_list_that_is_replaced_by_one_too_long_stays_as_it_was() {
+    let mut state = KeyedState::new(states(), 128);
+    run(&mut state, &[Step::Append(LIST, 4, b"one".to_vec())]);
+    let before = state.value(LIST, call().keys.get(4)).map(<[u8]>::to_vec);
+    let ends: Vec<u32> = (1..=32).map(|element| element << 24).collect();
+    let bytes = vec![0; LONGEST_LIST];
+    // Each element has a length as well.
+    let replaced = state.list_replace(LIST, &call(), 4, &ends, &bytes);
+    assert_eq!(replaced, Err(ListTooLong { most: LONGEST_LIST as u64 }));
+    assert_eq!(state.value(LIST, call().keys.get(4)).map(<[u8]>::to_vec), before);
+}
+
+#[test]
+fn keys_are_listed_some_at_a_time_and_long_ones_fewer() {
+    let mut call = Batch::default();
+    for key in (0..5).map(|key| vec![key; 3 << 20]) {
+        call.hashes.push(hash_key(&key));
+        call.keys.push(&key);
+    }
+    let place = || KeyedState::over(states(), 128, Box::new(Shelf::default()), 0);
+    for mut state in [KeyedState::new(states(), 128), place()] {
+        state.put(VALUE, &call, &[0, 1, 2, 3, 4], &[1, 2, 3, 4, 5], b"12345", 0..5);
+        state.commit();
+        let mut keys = state.keys(0);
+        let lens = [1024, 1024, 1024].map(|most| {
+            let mut listed = Batch::default();
+            state.next_keys(&mut keys, most, &mut listed);
+            listed.keys.len()
+        });
+        assert_eq!(lens, [3, 2, 0]);
+    }
+}
+
+#[test]
 fn two_keys_with_one_hash_are_kept_apart() {
     let mut call = Batch::default();
     for key in [&b"a"[..], b"b", b"c"] {
@@ -676,7 +710,7 @@ fn two_keys_with_one_hash_are_kept_apart() {
     }
     let mut state = KeyedState::new(states(), 128);
     let values: Column = [&b"1"[..], b"2", b"3"].into_iter().collect();
-    state.put(VALUE, &call, &[0, 1, 2], &values.ends, &values.bytes);
+    state.put(VALUE, &call, &[0, 1, 2], &values.ends, &values.bytes, 0..3);
     let mut cells = Cells::default();
     state.get(VALUE, &call, &[2, 0, 1], &mut cells);
     assert_eq!(cells.values.iter().collect::<Vec<_>>(), [b"3", b"1", b"2"]);
@@ -705,7 +739,7 @@ fn a_long_key_stands_in_many_entries_and_takes_little_room() {
     let fields: Vec<[u8; 2]> = (0..300u16).map(u16::to_be_bytes).collect();
     let column: Column = fields.iter().map(|field| &field[..]).collect();
     let fields = Fields { keys: &[0; 300], ends: &column.ends, bytes: &column.bytes };
-    state.map_put(MAP, &call, fields, &column.ends, &column.bytes);
+    state.map_put(MAP, &call, fields, &column.ends, &column.bytes, 0..300);
     let mut cells = Cells::default();
     state.map_get(MAP, &call, fields, 0..300, &mut cells);
     assert_eq!(cells.values, column);
@@ -741,11 +775,11 @@ fn keys_that_come_and_go_leave_nothing_behind_without_a_barrier_and_nothing_in_a
         let key = time.to_be_bytes();
         let hashes = vec![hash_key(&key), hash_key(b"stays")];
         let call = Batch { keys: [&key[..], b"stays"].into_iter().collect(), hashes, ..Batch::default() };
-        state.put(VALUE_WRITE, &call, &[0, 1], &value.ends, &value.bytes);
-        state.list_append(LIST_WRITE, &call, &[0, 0], &value.ends, &value.bytes).unwrap();
+        state.put(VALUE_WRITE, &call, &[0, 1], &value.ends, &value.bytes, 0..2);
+        state.list_append(LIST_WRITE, &call, &[0, 0], &value.ends, &value.bytes, 0..2).unwrap();
         // What is put and cleared in one call leaves nothing, either.
         if time.is_multiple_of(1000) {
-            state.put(VALUE, &call, &[0, 1], &value.ends, &value.bytes);
+            state.put(VALUE, &call, &[0, 1], &value.ends, &value.bytes, 0..2);
             state.clear(VALUE, &call, &[0, 1]);
         }
         state.commit();
@@ -780,8 +814,8 @@ fn however_many_keys_each_call_brings_memory_stays_in_proportion_to_those_that_l
         let ids: Vec<[u8; 4]> = which.iter().map(|id| (time * PER_CALL + id).to_be_bytes()).collect();
         let hashes = ids.iter().map(|id| hash_key(id)).collect();
         let call = Batch { keys: ids.iter().map(|id| &id[..]).collect(), hashes, ..Batch::default() };
-        state.put(VALUE_WRITE, &call, &which, &values.ends, &values.bytes);
-        state.list_append(LIST_WRITE, &call, &vec![0; which.len()], &values.ends, &values.bytes).unwrap();
+        state.put(VALUE_WRITE, &call, &which, &values.ends, &values.bytes, 0..which.len());
+        state.list_append(LIST_WRITE, &call, &vec![0; which.len()], &values.ends, &values.bytes, 0..which.len()).unwrap();
         state.commit();
         state.sweep();
         most = most.max(state.entries());
@@ -804,7 +838,7 @@ fn however_much_each_call_appends_to_a_list_it_stays_in_proportion_to_what_lives
     let mut most = 0;
     for time in 0..500 {
         state.begin(time);
-        state.list_append(LIST_WRITE, &call, &[3; 1000], &elements.ends, &elements.bytes).unwrap();
+        state.list_append(LIST_WRITE, &call, &[3; 1000], &elements.ends, &elements.bytes, 0..1000).unwrap();
         state.commit();
         state.sweep();
         most = most.max(state.value(LIST_WRITE, call.keys.get(3)).unwrap().len());
@@ -828,9 +862,9 @@ fn what_is_put_and_cleared_again_takes_no_memory_without_a_barrier() {
     let mut state = KeyedState::new(states(), 128);
     for time in 0..100 {
         let (open, before) = (sessions(time), sessions(time.max(1) - 1));
-        state.put(VALUE, &open, &which, &values.ends, &values.bytes);
-        state.map_put(MAP, &open, fields, &values.ends, &values.bytes);
-        state.list_append(LIST, &open, &which, &values.ends, &values.bytes).unwrap();
+        state.put(VALUE, &open, &which, &values.ends, &values.bytes, 0..which.len());
+        state.map_put(MAP, &open, fields, &values.ends, &values.bytes, 0..which.len());
+        state.list_append(LIST, &open, &which, &values.ends, &values.bytes, 0..which.len()).unwrap();
         match time % 3 {
             // At once, later, or never, for it fails.
             0 => [VALUE, MAP, LIST].into_iter().for_each(|kind| state.clear(kind, &open, &which)),
@@ -839,8 +873,8 @@ fn what_is_put_and_cleared_again_takes_no_memory_without_a_barrier() {
         }
         if time % 3 == 2 {
             state.clear(VALUE, &before, &which);
-            state.map_remove(MAP, &before, fields);
-            which.iter().for_each(|&key| state.list_replace(LIST, &before, key, &[], &[]));
+            state.map_remove(MAP, &before, fields, 0..which.len());
+            which.iter().for_each(|&key| state.list_replace(LIST, &before, key, &[], &[]).unwrap());
         }
         state.commit();
         let expected = if time % 3 == 1 { 3 * PER_CALL as usize } else { 0 };

@@ -192,7 +192,7 @@ fn describe_trap(error: &wasmtime::Error, trap: Option<&Trap>) -> String {
     };
     let place = error.downcast_ref::<WasmBacktrace>().and_then(|trace| trace.frames().iter().find_map(|frame| frame.func_name()));
     match place {
-        Some(function) => format!("trapped: {what}, in `{function}`"),
+        Some(function) => format!("trapped: {what}, in `{}`", one_line(function)),
         None => format!("trapped: {what}"),
     }
 }

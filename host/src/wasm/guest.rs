@@ -3,7 +3,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
+
+use wasmtime::Trap;
 
 use super::failure::{Exceeded, Misuse, Rejected};
 use super::limits::{Deadline, Limit, MemoryLimit};
@@ -237,6 +240,16 @@ impl Guest {
             None => Ok(()),
             Some(key) => Err(Misuse(format!("{function}: key {key} is beyond the {count} keys of this call"))),
         }
+    }
+
+    /// Cuts what a host function does for `count` keys or fields into steps of so many, and ends the call between two of them if it is to
+    /// end: nothing interrupts the guest while the host works for it.
+    #[inline]
+    pub(super) fn steps(&self, count: usize, step: usize) -> impl Iterator<Item = Result<Range<usize>, Trap>> {
+        (0..count).step_by(step).map(move |start| match start > 0 && self.wasi.deadline.is_over() {
+            true => Err(Trap::Interrupt),
+            false => Ok(start..count.min(start + step)),
+        })
     }
 
     /// Counts bytes that a call emits.

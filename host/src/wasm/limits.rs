@@ -1,7 +1,8 @@
-//! What a guest can make the host spend: memory, time, and what one call may leave behind. Memory is counted over all memories of an
-//! instance, because wasmtime limits each on its own, and a refusal is remembered, because a guest that runs out of memory merely
+//! What a guest can make the host spend: memory, time, and what one call may leave behind. Memory is counted over all memories and tables of
+//! an instance, because wasmtime limits each on its own, and a refusal is remembered, because a guest that runs out of memory merely
 //! executes `unreachable`.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,8 +37,12 @@ pub(super) const MAP_FIELD: usize = 1 << 20;
 const HANDLES: usize = 1024;
 /// Elements of one table: function pointers, so far more than any guest has functions.
 const TABLE_ELEMENTS: usize = 1 << 20;
-/// Core instances, tables and memories of one component. Those of guests in Python have dozens.
+/// What an element of a table counts as memory.
+const ELEMENT_BYTES: usize = 8;
+/// Core instances and tables of one component. Those of guests in Python have dozens.
 const PARTS: usize = 1000;
+/// Memories of one component. Each takes 4 GiB of addresses, however small it is, and few components have more than one.
+const MEMORIES: usize = 64;
 
 /// A limit that a job sets for an operator, and that it is an error to exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +90,8 @@ impl Limit {
 
 /// Gives a new store its limits. That of time each call begins anew; at every tick it is looked whether the call is to end.
 pub(super) fn apply(store: &mut Store<Guest>, limits: Limits) {
-    store.epoch_deadline_callback(|mut guest| {
-        Ok(if guest.data_mut().wasi.deadline.is_over() { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
+    store.epoch_deadline_callback(|guest| {
+        Ok(if guest.data().wasi.deadline.is_over() { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
     });
     store.limiter(|guest| &mut guest.memory);
     // What a guest hands to a host function lies in its memory, so it is no more than that unless parts of it overlap.
@@ -94,7 +99,7 @@ pub(super) fn apply(store: &mut Store<Guest>, limits: Limits) {
     store.set_max_component_handles(HANDLES);
 }
 
-/// Counts an instance's memory.
+/// Counts an instance's memory, and its tables as part of it.
 pub(super) struct MemoryLimit {
     /// Bytes allowed.
     limit: u64,
@@ -107,21 +112,26 @@ impl MemoryLimit {
     pub(super) fn new(limit: u64) -> Self {
         MemoryLimit { limit, used: 0, refused: false }
     }
+
+    /// Takes so many bytes more, unless that is too much.
+    fn take(&mut self, bytes: usize) -> bool {
+        let used = self.used.saturating_add(bytes as u64);
+        if used > self.limit {
+            self.refused = true;
+            return false;
+        }
+        self.used = used;
+        true
+    }
 }
 
 impl ResourceLimiter for MemoryLimit {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let used = self.used.saturating_add(desired.saturating_sub(current) as u64);
-        if used > self.limit {
-            self.refused = true;
-            return Ok(false);
-        }
-        self.used = used;
-        Ok(true)
+        Ok(self.take(desired.saturating_sub(current)))
     }
 
-    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_ELEMENTS)
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(desired <= TABLE_ELEMENTS && self.take(desired.saturating_sub(current) * ELEMENT_BYTES))
     }
 
     fn instances(&self) -> usize {
@@ -133,7 +143,7 @@ impl ResourceLimiter for MemoryLimit {
     }
 
     fn memories(&self) -> usize {
-        PARTS
+        MEMORIES
     }
 }
 
@@ -185,18 +195,18 @@ pub(super) struct Deadline {
     /// Ticks that a call has after that.
     grace: u64,
     /// When the call at hand was interrupted.
-    interrupted: Option<u64>,
+    interrupted: Cell<Option<u64>>,
 }
 
 impl Deadline {
     pub(super) fn new(ticks: Ticks, interrupt: Interrupt) -> Self {
-        Deadline { ticks, at: u64::MAX, interrupt, grace: GRACE, interrupted: None }
+        Deadline { ticks, at: u64::MAX, interrupt, grace: GRACE, interrupted: Cell::default() }
     }
 
     /// Begins a call that may last `allowed` ticks.
     pub(super) fn begin(&mut self, allowed: u64) {
         self.at = self.ticks.now().saturating_add(allowed);
-        self.interrupted = None;
+        self.interrupted.set(None);
     }
 
     /// The calls from now on are the last ones.
@@ -210,9 +220,16 @@ impl Deadline {
     }
 
     /// Whether the call is to end: it has lasted too long, or was interrupted and has not ended by itself since.
-    pub(super) fn is_over(&mut self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let now = self.ticks.now();
-        now >= self.at || self.is_interrupted() && now >= *self.interrupted.get_or_insert(now) + self.grace
+        now >= self.at || self.is_interrupted() && now >= self.interrupted_at(now) + self.grace
+    }
+
+    /// When the call at hand was interrupted, which is now unless it was before.
+    fn interrupted_at(&self, now: u64) -> u64 {
+        let at = self.interrupted.get().unwrap_or(now);
+        self.interrupted.set(Some(at));
+        at
     }
 }
 

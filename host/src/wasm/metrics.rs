@@ -1,7 +1,8 @@
-//! [`GuestMetrics`]: counters and gauges of the guests' own, kept per subtask, whatever instance works for it. What a call counts
-//! holds when the call succeeds.
+//! [`GuestMetrics`]: counters and gauges of the guests' own, kept per subtask, whatever instance of its component works for it. What a call
+//! counts holds when the call succeeds.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that a name may have.
@@ -23,12 +24,18 @@ pub enum Reading {
     Gauge(f64),
 }
 
-/// The names that an operator's subtasks use: which are counters, and how many subtasks use each.
+/// The names that an operator's subtasks use, each with the component that does, since another one may mean something else by it: which are
+/// counters, and how many subtasks use each.
 #[derive(Debug, Default)]
-struct Kinds(Mutex<HashMap<Arc<str>, (bool, usize)>>);
+struct Kinds(Mutex<HashMap<Use, (bool, usize)>>);
+
+/// A component, by its digest, and a name under which it counts.
+type Use = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 struct Book {
+    /// The component that counts, by its digest.
+    component: Arc<str>,
     places: HashMap<Arc<str>, usize>,
     metrics: Vec<Metric>,
     /// How many metrics there were before the call at hand.
@@ -55,21 +62,22 @@ pub(super) enum Uncounted {
 }
 
 impl Kinds {
-    /// A subtask begins to use a name. Returns whether it is of the kind that it has on others.
-    fn take(&self, name: &Arc<str>, is_counter: bool) -> bool {
+    /// A component in a subtask begins to use a name. Returns whether it is of the kind that it has on others.
+    fn take(&self, component: &Arc<str>, name: &Arc<str>, is_counter: bool) -> bool {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (known, subtasks) = kinds.entry(Arc::clone(name)).or_insert((is_counter, 0));
+        let (known, subtasks) = kinds.entry((Arc::clone(component), Arc::clone(name))).or_insert((is_counter, 0));
         *subtasks += usize::from(*known == is_counter);
         *known == is_counter
     }
 
-    /// The call in which a subtask has begun to use a name has failed.
-    fn give_back(&self, name: &Arc<str>) {
+    /// A subtask uses a name no more, or has never used it, since the call that began to has failed.
+    fn give_back(&self, component: &Arc<str>, name: Arc<str>) {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, subtasks)) = kinds.get_mut(name) {
+        if let Entry::Occupied(mut used) = kinds.entry((Arc::clone(component), name)) {
+            let (_, subtasks) = used.get_mut();
             *subtasks -= 1;
             if *subtasks == 0 {
-                kinds.remove(name);
+                used.remove();
             }
         }
     }
@@ -79,6 +87,12 @@ impl GuestMetrics {
     /// Those of another subtask of the operator, where no name may be of another kind than here.
     pub fn of_another_subtask(&self) -> Self {
         GuestMetrics { book: Mutex::default(), kinds: Arc::clone(&self.kinds) }
+    }
+
+    /// A component takes the subtask over, told by its digest: what was counted before it is forgotten, with the names.
+    pub fn begin(&self, component: &str) {
+        let before = std::mem::replace(&mut *self.book(), Book { component: component.into(), ..Book::default() });
+        before.metrics.into_iter().for_each(|metric| self.kinds.give_back(&before.component, metric.name));
     }
 
     /// All that calls have counted, by name, in the order in which the names came up.
@@ -114,7 +128,7 @@ impl GuestMetrics {
     /// Keeps what the call at hand has changed, or forgets it.
     pub(super) fn settle(&self, succeeded: bool) {
         let mut book = self.book();
-        let Book { places, metrics, settled, changed } = &mut *book;
+        let Book { component, places, metrics, settled, changed } = &mut *book;
         for place in changed.drain(..) {
             let metric = &mut metrics[place];
             match (metric.pending.take(), &mut metric.reading) {
@@ -124,7 +138,7 @@ impl GuestMetrics {
             }
         }
         if !succeeded {
-            metrics.drain(*settled..).for_each(|metric| self.kinds.give_back(&metric.name));
+            metrics.drain(*settled..).for_each(|metric| self.kinds.give_back(component, metric.name));
             places.retain(|_, place| *place < *settled);
         }
         *settled = metrics.len();
@@ -149,7 +163,7 @@ impl Book {
         }
         let (name, place) = (Arc::<str>::from(name), self.metrics.len());
         let is_counter = matches!(first, Reading::Counter(_));
-        if !kinds.take(&name, is_counter) {
+        if !kinds.take(&self.component, &name, is_counter) {
             return Err(Uncounted::Misuse(format!("`{name}` is a {} on another subtask", if is_counter { "gauge" } else { "counter" })));
         }
         let reading = if is_counter { Reading::Counter(0) } else { first };

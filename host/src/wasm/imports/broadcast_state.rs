@@ -5,12 +5,12 @@ use std::sync::Arc;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{LinkerInstance, WasmList};
 
-use super::keyed_state::values_of;
+use super::keyed_state::{READ_STEP, STEP, values_of};
 use super::map_state::{Page, field_column};
 use super::operator_state::READING;
 use crate::plan::StateKind;
 use crate::record::slice;
-use crate::wasm::failure::{Exceeded, Misuse};
+use crate::wasm::failure::Misuse;
 use crate::wasm::guest::{Guest, check_len};
 use crate::wasm::wire::{CellsReply, ColumnOut};
 
@@ -32,13 +32,13 @@ fn get(store: Store<'_>, (state, fields): (u32, ColumnOut)) -> wasmtime::Result<
     let state = guest.declared(state, BROADCAST, NAME)?;
     let (ends, bytes) = field_column(&store, &fields, NAME)?;
     let mut reply = guest.cells.borrow_mut();
-    Arc::make_mut(&mut reply).refill(|cells| {
+    Arc::make_mut(&mut reply).refill(|cells| -> wasmtime::Result<()> {
         let state_of_subtask = guest.operator_state.borrow();
-        for index in 0..ends.len() {
-            state_of_subtask.broadcast.get(state, slice(ends, bytes, index), cells);
+        for step in guest.steps(ends.len(), READ_STEP) {
+            step?.for_each(|index| state_of_subtask.broadcast.get(state, slice(ends, bytes, index), cells));
             guest.check_read(cells.values.bytes.len())?;
         }
-        Ok::<(), Exceeded>(())
+        Ok(())
     })?;
     Ok((Arc::clone(&reply),))
 }
@@ -70,7 +70,10 @@ fn put(store: Store<'_>, (state, fields, values): (u32, ColumnOut, ColumnOut)) -
     check_len("`fields`", field_ends.len(), ends.len(), NAME)?;
     guest.count_written(field_bytes.len())?;
     let entry = |index| (slice(field_ends, field_bytes, index), slice(ends, bytes, index));
-    guest.operator_state.borrow_mut().broadcast.put(state, (0..ends.len()).map(entry));
+    let mut state_of_subtask = guest.operator_state.borrow_mut();
+    for step in guest.steps(ends.len(), STEP) {
+        state_of_subtask.broadcast.put(state, step?.map(entry));
+    }
     Ok(())
 }
 
@@ -80,7 +83,10 @@ fn remove(store: Store<'_>, (state, fields): (u32, ColumnOut)) -> wasmtime::Resu
     guest.allow_on_broadcast_input(NAME)?;
     let state = guest.declared(state, BROADCAST, NAME)?;
     let (ends, bytes) = field_column(&store, &fields, NAME)?;
-    let fields = (0..ends.len()).map(|index| slice(ends, bytes, index));
-    let removed = guest.operator_state.borrow_mut().broadcast.remove(state, fields);
-    Ok(guest.count_written(removed)?)
+    let mut state_of_subtask = guest.operator_state.borrow_mut();
+    for step in guest.steps(ends.len(), STEP) {
+        let removed = state_of_subtask.broadcast.remove(state, step?.map(|index| slice(ends, bytes, index)));
+        guest.count_written(removed)?;
+    }
+    Ok(())
 }

@@ -21,6 +21,8 @@ const ANY: &[StateKind] = &[StateKind::Value, StateKind::Reducing, StateKind::Ag
 
 /// Keys that are read before the size of the reply is looked at. With [`STATE_VALUE`] it keeps the reply far below 4 GiB.
 pub(super) const READ_STEP: usize = 64;
+/// Keys that are written or cleared, or fields of maps, between two looks at the time that the call has left.
+pub(super) const STEP: usize = 256;
 
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("cofferdam:operator/keyed-state@0.1.0")?;
@@ -40,14 +42,15 @@ fn get(store: Store<'_>, (state, keys): (u32, WasmList<u32>)) -> wasmtime::Resul
     let keys = keys.as_le_slice(&store);
     guest.check_keys(keys, NAME)?;
     let mut reply = guest.cells.borrow_mut();
-    Arc::make_mut(&mut reply).refill(|cells| {
+    Arc::make_mut(&mut reply).refill(|cells| -> wasmtime::Result<()> {
         let mut keyed = guest.state.borrow_mut();
-        for step in keys.chunks(READ_STEP) {
-            keyed.get(state, &guest.call, step, cells);
+        for step in guest.steps(keys.len(), READ_STEP) {
+            keyed.get(state, &guest.call, &keys[step?], cells);
             guest.count_taken(&mut keyed)?;
             if guest.check_read(cells.values.bytes.len()).is_err() {
                 // The guest asks for the others again.
-                return guest.cut_read(cells);
+                guest.cut_read(cells)?;
+                break;
             }
         }
         Ok(())
@@ -63,7 +66,10 @@ fn put(store: Store<'_>, (state, keys, values): (u32, WasmList<u32>, ColumnOut))
     let (ends, bytes) = values_of(&store, &values, NAME)?;
     guest.check_keys(keys, NAME)?;
     check_len("`keys`", keys.len(), ends.len(), NAME)?;
-    guest.state.borrow_mut().put(state, &guest.call, keys, ends, bytes);
+    let mut keyed = guest.state.borrow_mut();
+    for step in guest.steps(keys.len(), STEP) {
+        keyed.put(state, &guest.call, keys, ends, bytes, step?);
+    }
     Ok(())
 }
 
@@ -74,8 +80,11 @@ fn clear(store: Store<'_>, (state, keys): (u32, WasmList<u32>)) -> wasmtime::Res
     let keys = keys.as_le_slice(&store);
     guest.check_keys(keys, NAME)?;
     let mut keyed = guest.state.borrow_mut();
-    keyed.clear(state, &guest.call, keys);
-    Ok(guest.count_taken(&mut keyed)?)
+    for step in guest.steps(keys.len(), STEP) {
+        keyed.clear(state, &guest.call, &keys[step?]);
+        guest.count_taken(&mut keyed)?;
+    }
+    Ok(())
 }
 
 fn list_append(store: Store<'_>, (state, keys, values): (u32, WasmList<u32>, ColumnOut)) -> wasmtime::Result<()> {
@@ -86,9 +95,11 @@ fn list_append(store: Store<'_>, (state, keys, values): (u32, WasmList<u32>, Col
     let (ends, bytes) = values_of(&store, &values, NAME)?;
     guest.check_keys(keys, NAME)?;
     check_len("`keys`", keys.len(), ends.len(), NAME)?;
-    let appended = guest.state.borrow_mut().list_append(state, &guest.call, keys, ends, bytes);
-    appended
-        .map_err(|ListTooLong { most }| Misuse(format!("{NAME}: the list of one key would have more than {}", limits::bytes(most))).into())
+    let mut keyed = guest.state.borrow_mut();
+    for step in guest.steps(keys.len(), STEP) {
+        keyed.list_append(state, &guest.call, keys, ends, bytes, step?).map_err(|too_long| list_too_long(too_long, NAME))?;
+    }
+    Ok(())
 }
 
 fn list_replace(store: Store<'_>, (state, key, values): (u32, u32, ColumnOut)) -> wasmtime::Result<()> {
@@ -97,8 +108,8 @@ fn list_replace(store: Store<'_>, (state, key, values): (u32, u32, ColumnOut)) -
     let state = guest.state_index(state, LISTS, NAME)?;
     let (ends, bytes) = values_of(&store, &values, NAME)?;
     guest.check_keys(&[key], NAME)?;
-    guest.state.borrow_mut().list_replace(state, &guest.call, key, ends, bytes);
-    Ok(())
+    let replaced = guest.state.borrow_mut().list_replace(state, &guest.call, key, ends, bytes);
+    replaced.map_err(|too_long| list_too_long(too_long, NAME).into())
 }
 
 fn list_read(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, u32, u32)) -> wasmtime::Result<(Arc<ColumnReply>,)> {
@@ -114,6 +125,10 @@ fn list_read(store: Store<'_>, (state, key, start, max_bytes): (u32, u32, u32, u
         guest.count_taken(&mut keyed)
     })?;
     Ok((Arc::clone(&reply),))
+}
+
+fn list_too_long(ListTooLong { most }: ListTooLong, function: &str) -> Misuse {
+    Misuse(format!("{function}: the list of one key would have more than {}", limits::bytes(most)))
 }
 
 /// Values to be written, checked and counted.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{LinkerInstance, WasmList};
 
-use super::keyed_state::{READ_STEP, values_of};
+use super::keyed_state::{READ_STEP, STEP, values_of};
 use crate::plan::StateKind;
 use crate::record::append;
 use crate::state::Fields;
-use crate::wasm::failure::{Exceeded, Misuse};
+use crate::wasm::failure::Misuse;
 use crate::wasm::guest::{Guest, check_column, check_len};
 use crate::wasm::limits::{self, MAP_FIELD};
 use crate::wasm::wire::{CellsReply, ColumnOut, ColumnReply, emptied};
@@ -32,15 +32,14 @@ fn map_get(store: Store<'_>, (state, keys, fields): (u32, WasmList<u32>, ColumnO
     let state = guest.state_index(state, MAPS, NAME)?;
     let fields = fields_of(&store, &keys, &fields, NAME)?;
     let mut reply = guest.cells.borrow_mut();
-    Arc::make_mut(&mut reply).refill(|cells| {
+    Arc::make_mut(&mut reply).refill(|cells| -> wasmtime::Result<()> {
         let mut keyed = guest.state.borrow_mut();
-        for start in (0..fields.keys.len()).step_by(READ_STEP) {
-            let end = fields.keys.len().min(start + READ_STEP);
-            keyed.map_get(state, &guest.call, fields, start..end, cells);
+        for step in guest.steps(fields.keys.len(), READ_STEP) {
+            keyed.map_get(state, &guest.call, fields, step?, cells);
             guest.count_taken(&mut keyed)?;
             guest.check_read(cells.values.bytes.len())?;
         }
-        Ok::<(), Exceeded>(())
+        Ok(())
     })?;
     Ok((Arc::clone(&reply),))
 }
@@ -71,7 +70,10 @@ fn map_put(store: Store<'_>, (state, keys, fields, values): (u32, WasmList<u32>,
     let (ends, bytes) = values_of(&store, &values, NAME)?;
     check_len("`keys`", fields.keys.len(), ends.len(), NAME)?;
     guest.count_written(written_with(guest, fields))?;
-    guest.state.borrow_mut().map_put(state, &guest.call, fields, ends, bytes);
+    let mut keyed = guest.state.borrow_mut();
+    for step in guest.steps(fields.keys.len(), STEP) {
+        keyed.map_put(state, &guest.call, fields, ends, bytes, step?);
+    }
     Ok(())
 }
 
@@ -81,8 +83,11 @@ fn map_remove(store: Store<'_>, (state, keys, fields): (u32, WasmList<u32>, Colu
     let state = guest.state_index(state, MAPS, NAME)?;
     let fields = fields_of(&store, &keys, &fields, NAME)?;
     let mut keyed = guest.state.borrow_mut();
-    keyed.map_remove(state, &guest.call, fields);
-    Ok(guest.count_taken(&mut keyed)?)
+    for step in guest.steps(fields.keys.len(), STEP) {
+        keyed.map_remove(state, &guest.call, fields, step?);
+        guest.count_taken(&mut keyed)?;
+    }
+    Ok(())
 }
 
 /// What a scan replies: fields and values.

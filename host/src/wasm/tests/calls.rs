@@ -1,6 +1,6 @@
 //! What becomes of calls: a transaction that holds or is taken back, and a failure that says why.
 
-use super::guest::{Described, Guest, context, emitted, failure, limits, open, processing, soon, words};
+use super::guest::{Described, Guest, context, emitted, failure, limits, load_text, open, processing, soon, words};
 use crate::plan::{Limits, OnError};
 use crate::record::{Batch, Outbox, Shape, hash_key};
 use crate::state::below_tests::Shelf;
@@ -289,6 +289,12 @@ fn failures_say_why_in_one_line() {
     assert_eq!(told("(drop (i32.div_u (i32.const 1) (i32.const 0)))"), expect(Cause::Trap, None, "trapped: integer divide by zero"));
     let memory = "(drop (memory.grow (i32.const 4096))) unreachable";
     assert_eq!(told(memory), expect(Cause::Limit(Limit::Memory), None, "used more than its memory limit of 4 MiB (limits.memory)"));
+    let odd = Guest { core: "(func $odd (@name \"two\\n\\t words\") unreachable)", ..processing("(call $odd)") };
+    let told = failure(&odd);
+    assert!(told.message.ends_with(", in `two words`"), "{told}");
+    let long = load_text(&odd.text().replace("words", &"words".repeat(20_000)), limits()).unwrap();
+    let told = open(&long, limits()).map_err(|unopened| unopened.failure).unwrap().process(0, &mut words(&["a"])).unwrap_err();
+    assert!(told.message.len() < 3000 && told.message.ends_with("…`"), "{told}");
     let deep = Guest {
         core: "(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (local.get 0))))",
         ..processing("(drop (call $deep (i32.const 0)))")
@@ -322,6 +328,28 @@ fn memory_is_counted_over_all_memories_and_a_refusal_only_for_its_call() {
     let mut instance = processing(copes).run();
     assert_eq!(instance.process(0, &mut words(&["a"])), Ok(()));
     assert_eq!(instance.process(0, &mut words(&["a"])).unwrap_err().cause, Cause::Trap);
+}
+
+#[test]
+fn tables_count_as_memory_and_memories_are_few() {
+    let loads = |parts: &str| {
+        let text = Guest::default().text().replacen("(core module $main", &format!("{parts} (core module $main"), 1);
+        load_text(&text, limits()).map_err(|error| error.message().to_owned())
+    };
+    let tables =
+        |count, elements| format!("(core module $more (table {elements} funcref))") + &"(core instance (instantiate $more))".repeat(count);
+    assert!(loads(&tables(3, 100_000)).is_ok());
+    // Each would fit.
+    assert!(loads(&tables(6, 100_000)).unwrap_err().ends_with("its memory limit of 4 MiB (limits.memory)"));
+    let memories = |count| String::from("(core module $more (memory 0))") + &"(core instance (instantiate $more))".repeat(count);
+    assert!(loads(&memories(63)).is_ok(), "with the guest's own");
+    assert!(loads(&memories(64)).is_err());
+    let grows = |elements: u32| Guest {
+        core: "(table $functions 0 funcref)",
+        ..processing(format!("(drop (table.grow $functions (ref.null func) (i32.const {elements}))) unreachable"))
+    };
+    assert_eq!(failure(&grows(300_000)).cause, Cause::Trap);
+    assert_eq!(failure(&grows(600_000)).cause, Cause::Limit(Limit::Memory));
 }
 
 #[test]

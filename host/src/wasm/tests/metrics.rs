@@ -76,6 +76,35 @@ fn a_name_is_of_one_kind_on_all_subtasks_once_a_call_with_it_has_succeeded() {
 }
 
 #[test]
+fn another_component_begins_without_what_was_counted_before_it() {
+    let first = context();
+    let second = Context { metrics: Arc::new(first.metrics.of_another_subtask()), ..context() };
+    let limits = Limits { metrics: 1, ..limits() };
+    let counts = |context: &Context, body: String| open(&guest(body), context, limits).process(0, &mut words(&["a"]));
+    let begin = |context: &Context, component: &str| context.metrics.begin(component);
+    for context in [&first, &second] {
+        begin(context, "one");
+        assert_eq!(counts(context, count(1, 1)), Ok(()));
+    }
+    // While the other subtask still runs the one before.
+    begin(&first, "two");
+    assert_eq!(readings(&first.metrics), []);
+    assert_eq!(counts(&first, gauge(1, 2.0)), Ok(()));
+    assert_eq!(counts(&second, count(1, 1)), Ok(()));
+    begin(&second, "two");
+    let failure = counts(&second, count(1, 1)).unwrap_err();
+    assert_eq!(failure.message, "misused the host: runtime.count: `a` is a gauge on another subtask");
+    // It is taken back, and its successor has names of its own, as many as there may be.
+    begin(&first, "one");
+    assert_eq!(counts(&first, count(1, 5)), Ok(()));
+    assert_eq!(readings(&first.metrics), [("a".to_owned(), Reading::Counter(5))]);
+    begin(&first, "three");
+    assert_eq!(counts(&first, count(8, 1)), Ok(()));
+    begin(&first, "two");
+    assert_eq!(counts(&first, count(1, 1)), Ok(()), "no subtask of it uses the name for something else any more");
+}
+
+#[test]
 fn names_are_checked_and_limited() {
     let limits = Limits { metrics: 2, ..limits() };
     let failed = |body: String| {

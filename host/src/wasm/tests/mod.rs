@@ -7,6 +7,7 @@ mod description;
 mod guest;
 mod hooks;
 mod loading;
+mod long;
 mod maps;
 mod metrics;
 mod migration;

@@ -11,12 +11,13 @@ pub struct Tally {
 
 #[operator]
 impl Tally {
-    /// A line `number,key,count,last,v1`.
+    /// A line `number,key,count,last,v1`. It is counted.
     #[input]
     fn numbers(&mut self, number: u64, meta: &Meta<String>, out: &mut Output<String>) -> Result<()> {
         self.count.add(1);
         let last = self.last.get().map_or("-".into(), |last| last.to_string());
         self.last.set(number);
+        metrics::count("numbers", 1);
         out.emit(format_args!("{number},{},{},{last},v1", meta.key(), self.count.get().unwrap_or(0)));
         Ok(())
     }

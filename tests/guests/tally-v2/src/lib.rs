@@ -48,12 +48,14 @@ impl Tally {
         Ok(())
     }
 
-    /// A line `number,key,count,last,v2`, and the number on the other output. Fails when all is done.
+    /// A line `number,key,count,last,v2`, and the number on the other output and in a gauge, by a name that version 1 has for a counter. Fails
+    /// when all is done.
     #[input]
     fn numbers(&mut self, number: u64, meta: &Meta<String>, out: &mut Output<String>, seen: &mut Output<u64>) -> Result<()> {
         self.count.add(1);
         let last = self.last.get().map_or("-".into(), |last| last.to_string());
         self.last.set(number);
+        metrics::gauge("numbers", number as f64);
         out.emit(format_args!("{number},{},{},{last},v2", meta.key(), self.count.get().unwrap_or(0)));
         seen.emit(number);
         match &self.config {
