@@ -181,7 +181,11 @@ fn one_operator_may_keep_its_state_elsewhere_than_the_others() {
     let state = |what: &str| totals["state"][what].as_u64().unwrap();
     // Three states, each of which is looked into for each key of a batch.
     assert!(state("hits") + state("misses") > 6000 && state("hits") > 0 && state("misses") > 0, "{totals}");
-    assert!((1..=64 << 10).contains(&state("bytes-in-memory")) && state("entries-in-memory") > 0 && state("bytes-on-disk") > 0, "{totals}");
+    // Beside what is allowed there is the room of slots that a batch has filled and that are empty since.
+    assert!(
+        (1..=128 << 10).contains(&state("bytes-in-memory")) && state("entries-in-memory") > 0 && state("bytes-on-disk") > 0,
+        "{totals}"
+    );
     sums::check(&place.lines("out"), std::slice::from_ref(&input));
     sums::check(&place.lines("out-others"), &[input]);
     assert!(fs::read_dir(place.path("elsewhere/job")).is_ok_and(|mut left| left.next().is_none()));

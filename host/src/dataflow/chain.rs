@@ -397,12 +397,13 @@ impl ChainTask {
         Ok(())
     }
 
-    /// Hands over a little more of the snapshots that wait, after a batch that took so long. Returns whether it can do more at once.
+    /// Hands over a little more of the snapshots that wait, after a batch that took so long, for all operators together. Returns whether it can do
+    /// more at once.
     fn advance(&mut self, worked: Duration) -> Result<bool> {
-        let mut more = false;
+        let (mut more, start) = (false, clock::now());
         for stage in &mut self.stages {
             if let Role::Operator(operator) = &mut stage.role {
-                more |= operator.advance(worked)?;
+                more |= operator.advance(worked.saturating_sub(clock::now() - start))?;
             }
         }
         Ok(more)

@@ -370,9 +370,14 @@ impl KeyedState {
         let table = &self.tables[state];
         if table.slots[number as usize].live {
             self.taken += table.length(number) + PER_VALUE;
-            self.page = None;
+            self.forget_page(state, number);
             self.replace(state, number, false, None, &[]);
         }
+    }
+
+    /// A list is about to be replaced, so that the next page of it is none.
+    pub(super) fn forget_page(&mut self, state: usize, number: u32) {
+        self.page = self.page.filter(|page| page.slot != (state, number));
     }
 }
 

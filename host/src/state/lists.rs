@@ -65,7 +65,6 @@ impl KeyedState {
         value_ends: &[u32],
         value_bytes: &[u8],
     ) -> Result<(), ListTooLong> {
-        let slot = self.slot_for(state, call, key);
         let stamp = self.stamp(state);
         let stamp = stamp.as_ref().map_or(&[][..], |stamp| stamp);
         let mut framed = Vec::with_capacity(value_bytes.len() + (2 + stamp.len()) * value_ends.len());
@@ -75,7 +74,8 @@ impl KeyedState {
         if framed.len() > LONGEST_LIST {
             return Err(ListTooLong { most: LONGEST_LIST as u64 });
         }
-        self.page = None;
+        let slot = self.slot_for(state, call, key);
+        self.forget_page(state, slot);
         self.replace(state, slot, !value_ends.is_empty(), None, &framed);
         Ok(())
     }
@@ -153,7 +153,7 @@ impl KeyedState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageEnd {
     /// The state and the slot of the list.
-    slot: (usize, u32),
+    pub(super) slot: (usize, u32),
     /// The byte of the list at which the next page begins; in parts of it, where the first part does that the page does not hold as a whole.
     from: u32,
     /// How many elements that have not expired lie before that byte.

@@ -35,6 +35,9 @@ const WORTH_IT: usize = 4;
 const LOOKS_BELOW: usize = 16;
 /// Entries below that are looked at in one go, at least: finding where to begin takes long.
 const LEAST_LOOKS_BELOW: usize = 64 * LOOKS_BELOW;
+/// Entries below that are looked at in one go, at most. More come there at once only by what is no call, a migration say, and are looked at in
+/// their turn.
+const MOST_LOOKS_BELOW: usize = 64 << 10;
 /// Bytes of an entry below that count as one entry more.
 const BYTES_PER_LOOK: usize = 1 << 10;
 /// Of the lists that a sweep meets below, one loses what has expired at its beginning for so many looks.
@@ -117,7 +120,7 @@ impl KeyedState {
         if below.due < LEAST_LOOKS_BELOW {
             return;
         }
-        let mut looks = std::mem::take(&mut below.due);
+        let mut looks = std::mem::take(&mut below.due).min(MOST_LOOKS_BELOW);
         let most_aged = looks / LOOKS_PER_AGED;
         let (mut next, mut vain, mut listed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut aged, mut disowned) = (Vec::new(), Vec::new());

@@ -384,6 +384,7 @@ impl Table {
         let slots = std::mem::replace(&mut self.slots, room);
         let mut parts = std::mem::take(&mut self.parts);
         (self.index, self.free, self.written, self.ordered) = (Index::default(), Vec::new(), Written::default(), None);
+        self.bytes = slots.iter().filter(|slot| !slot.is_free()).map(|slot| slot.data.len()).sum();
         for (old, slot) in (0u32..).zip(slots).filter(|(_, slot)| !slot.is_free()) {
             // There are fewer than before.
             let new = self.slots.len() as u32;

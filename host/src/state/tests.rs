@@ -649,6 +649,11 @@ fn a_page_of_a_list_begins_where_the_one_before_it_has_ended_until_the_list_is_r
             state.list_read(at, &call, 4, read.len() as u32, 100, &mut page);
             let passed = state.page.unwrap().passed;
             page.iter().for_each(|element| read.push(element));
+            // Whatever becomes of others.
+            state.put(VALUE, &call, &[1], &[1], b"x", 0..1);
+            state.clear(VALUE, &call, &[1]);
+            state.list_replace(at, &call, 2, &[], &[]).unwrap();
+            assert!(state.page.is_some());
             // Where reads count, the first page has stamped all of it, and so moved it.
             assert!(passed as usize == read.len() || (at == LIST_ACCESS && read.len() == page.len()), "{passed} passed");
         }
