@@ -216,7 +216,7 @@ fn a_state_file_that_is_lost_degrades_the_job_and_keeps_no_other_operator_from_m
             .file_sink("out", &["damaged"])
             .file_sink("others", &["other"])
     };
-    let place = Place::new(&job("rate = 2000"));
+    let place = Place::new(&job("rate = 300"));
     place.write_lines("input.txt", &input);
     let mut host = place.host();
     host.cofferdam(&["deploy", "job.toml", "-p", "1"]).succeeds();

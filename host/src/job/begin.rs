@@ -2,6 +2,7 @@
 //! still has to publish.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::checkpoint::decide::{RestorePoint, next_epoch};
 use crate::checkpoint::log::Log;
@@ -20,6 +21,9 @@ use super::prepare::Prepared;
 use super::restore::{self, Beginning};
 use super::settle::{rename, settle};
 use super::sinks;
+
+/// For so long an attempt waits until what failed ones have left is deleted.
+const LONGEST_COLLECTION: Duration = Duration::from_secs(10);
 
 /// An attempt that has begun.
 pub(super) struct Begun {
@@ -68,9 +72,7 @@ pub(super) async fn take_over(
     let asked = choice.from.as_ref().filter(|_| choice.is_asked);
     let Claimed { attempt, slot, log } = store.claim(choice.run, &by, asked).await?;
     let (Choice { mut point, from, fell_back, .. }, beginning) = look_again(store, prepared, options, &log, choice, beginning).await?;
-    if let Err(error) = store.collect_abandoned(attempt, &log).await {
-        tracing::warn!("what failed attempts have left could not be deleted: {error}");
-    }
+    collect_abandoned(store, options, attempt, &log).await;
     let mut origin = point.as_ref().and_then(|point| point.manifest.origin.clone());
     let mut owned = point.as_ref().and_then(|point| point.manifest.owned.clone());
     if let Some(found) = &mut point {
@@ -87,6 +89,16 @@ pub(super) async fn take_over(
     sinks::prepare(prepared, attempt, has_committed).await?;
     let epoch = next_epoch(&log).max(point.as_ref().map_or(0, |point| point.manifest.checkpoint + 1));
     Ok(Begun { attempt, slot: slot + 1, epoch, point, origin, fell_back, owned, beginning })
+}
+
+/// Deletes what failed attempts have left, as far as that does not take long: the next attempt, or the first commit, sees to the rest.
+async fn collect_abandoned(store: &Store, options: &Options, attempt: AttemptId, log: &Log) {
+    let collected = unless_cancelled(&options.interrupt, store.collect_abandoned(attempt, log));
+    match tokio::time::timeout(LONGEST_COLLECTION, collected).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!("what failed attempts have left could not be deleted: {error}"),
+        Err(_) => tracing::warn!("what failed attempts have left could not all be deleted in {LONGEST_COLLECTION:?}"),
+    }
 }
 
 /// Looks once more at what was chosen, now that the run is claimed, of which this is the log: an attempt that was still running may have

@@ -149,13 +149,11 @@ async fn holds(store: &Store, log: &Log, from: &BeginFrom) -> Result<Option<Rest
     let is_overtaken = from.passes_over.is_some_and(|accepted| point.newer > accepted);
     match from_run(&point, log) {
         true => Ok((!is_overtaken).then_some(point)),
+        // It was asked for when another run was the newest, and has no place in this one.
+        false if has_checkpoints => Ok(None),
         // The run has nothing of its own to go on from.
         false if is_overtaken => {
             Err(duplicates(&point).help("begin by `-s` from the newest checkpoint of that run, or from this one with `--allow-duplicates`"))
-        }
-        false if has_checkpoints => {
-            let message = format!("run {} was to begin from {}, and has checkpoints already that don't build on it", log.run, point.name());
-            Err(Error::new(Kind::Checkpoint, message).help("say by `-s` from which checkpoint the job is to go on"))
         }
         false => Ok(Some(point)),
     }

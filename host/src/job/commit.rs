@@ -114,7 +114,9 @@ impl Controller {
             self.control.worked_off(node);
         }
         self.history.add(Past::of(&manifest));
-        if let Some(failed) = self.cycle.committed(ready.epoch, clock::now()) {
+        if let Some(failed) = self.cycle.committed(ready.epoch, clock::now())
+            && self.damage.is_none()
+        {
             self.observer.notice(&Notice::Healthy { checkpoint: ready.epoch, failed });
         }
         self.totals.checkpoints += 1;
@@ -138,7 +140,10 @@ impl Controller {
 
     /// Starts a merge that is due, and the collection of what is superseded.
     pub(super) fn clean_up(&mut self) {
-        self.damage.take_if(|damage| !self.lists.has(&damage.input));
+        let is_undone = self.damage.take_if(|damage| !self.lists.has(&damage.input)).is_some();
+        if let (true, false, Some(checkpoint)) = (is_undone, self.health().is_degraded(), self.totals.last) {
+            self.observer.notice(&Notice::Healthy { checkpoint, failed: 0 });
+        }
         self.lists.try_again();
         self.merge();
         self.remove_owned();

@@ -129,5 +129,6 @@ fn begins_again_from(deployment: &Deployment, savepoint: &Location) -> Result<bo
     if matches!(&plan.checkpoint.dir, Location::Path(dir) if !dir.exists()) {
         return Ok(false);
     }
-    job::block_on(job::begins_from(&plan, None, savepoint))
+    let begins = job::block_on(job::begins_from(&plan, None, savepoint));
+    begins.map_err(|error| error.help("bring its checkpoints back within reach, or forget the job if it is not to go on"))
 }

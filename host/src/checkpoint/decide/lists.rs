@@ -189,9 +189,11 @@ impl FileLists {
         Some(self.begin(&operator, due))
     }
 
-    /// What could not be merged is due like all else again.
+    /// What could not be merged is due like all else again; but for as long as one is under way, lest two that fail take turns for ever.
     pub fn try_again(&mut self) {
-        self.failed.clear();
+        if self.running.is_empty() {
+            self.failed.clear();
+        }
     }
 
     /// Whether the next manifest will name a state file.
