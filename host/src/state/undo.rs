@@ -62,6 +62,7 @@ impl Undo {
     }
 
     /// Notes a slot whose value is gone.
+    #[cold]
     pub(super) fn vacating(&mut self, state: usize, number: u32) {
         // Descriptors have far fewer states than a u32 counts.
         self.vacant.push((state as u32, number));

@@ -22,7 +22,7 @@ const ANY: &[StateKind] = &[StateKind::Value, StateKind::Reducing, StateKind::Ag
 /// Keys that are read before the size of the reply is looked at. With [`STATE_VALUE`] it keeps the reply far below 4 GiB.
 pub(super) const READ_STEP: usize = 64;
 /// Keys that are written or cleared, or fields of maps, between two looks at the time that the call has left.
-pub(super) const STEP: usize = 256;
+pub(super) const STEP: usize = 4096;
 
 pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut interface = linker.instance("cofferdam:operator/keyed-state@0.1.0")?;
