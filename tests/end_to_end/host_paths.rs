@@ -214,6 +214,7 @@ fn commands_tell_what_a_host_tells() {
     assert_eq!(error["error"]["code"], "not-found", "{error}");
     host.end().succeeds();
     place.cofferdam(&["list", "--address", "http://127.0.0.1:1"]).ends_with(8).says(&["can't be reached", "cofferdam serve"]);
+    place.cofferdam(&["list", "--address", "localhost:8081"]).ends_with(8).says(&["`localhost:8081`", "http:// or https://"]);
     for shell in ["bash", "zsh", "fish"] {
         assert!(place.cofferdam(&["completions", shell]).succeeds().stdout.contains("deploy"), "{shell}");
     }

@@ -36,6 +36,10 @@ impl Client {
 
     /// The host at an address.
     pub(super) fn at(address: &str, token: &TokenArgs, ca_cert: Option<&Path>) -> Result<Self> {
+        if !["http://", "https://"].iter().any(|scheme| address.starts_with(scheme)) {
+            let message = format!("`{address}` is no address of a host: one begins with http:// or https://");
+            return Err(Error::new(Kind::Unreachable, message).help(WHERE));
+        }
         tls::choose_cryptography();
         let mut http = reqwest::Client::builder().connect_timeout(CONNECT).no_proxy();
         if let Some(file) = ca_cert {

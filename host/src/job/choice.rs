@@ -198,6 +198,8 @@ fn duplicates(point: &RestorePoint) -> Error {
     } else {
         "has ended its run: nothing is left to resume, and what operators send when they finish would be published again".into()
     };
-    Error::new(Kind::Checkpoint, format!("{} {cause}", point.name()))
-        .help("run again with `--allow-duplicates` if that is acceptable, or without `-s` to go on from the newest or begin anew")
+    Error::new(Kind::Checkpoint, format!("{} {cause}", point.name())).help(
+        "add `--allow-duplicates` if that is acceptable; or run the job without `-s` to go on from its newest checkpoint, or \
+               with `--fresh` to begin anew",
+    )
 }

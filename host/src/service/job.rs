@@ -197,7 +197,7 @@ impl Job {
         }
         let name = &self.name;
         Err(Error::new(Kind::Conflict, format!("job `{name}` is {} already", state.name()))
-            .help(format!("`cofferdam stop {name}` first: deployed again, it goes on from its last checkpoint")))
+            .help(format!("`cofferdam stop {name}` first; to go on from its last checkpoint it is deployed again")))
     }
 
     /// Refuses what can't be done while a savepoint is taken of what the job has left.
@@ -270,7 +270,8 @@ impl Job {
         let mut deployment = self.deployment();
         if deployment.ended.is_some() || deployment.wanted != Wanted::Running || deployment.saving.is_some() {
             let message = format!("job `{}` is {}", self.name, self.live().state.name());
-            return Err(Error::new(Kind::Conflict, message).help("deploy it again with `-p`: it goes on from its last checkpoint"));
+            let help = "deploy it again with `-p`: it goes on from its last checkpoint, or begins anew if it has finished";
+            return Err(Error::new(Kind::Conflict, message).help(help));
         }
         let changed = Deployment { parallelism: Some(parallelism), ..deployment.clone() };
         let before = deployment.plan_without_components()?.parallelism;
